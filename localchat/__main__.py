@@ -1,0 +1,7 @@
+"""``python -m localchat``."""
+
+import sys
+
+from localchat.cli import main
+
+sys.exit(main())

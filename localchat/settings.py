@@ -1,0 +1,197 @@
+"""What a person may set: flags over environment over TOML over defaults, parsed once.
+
+The dataclasses below are the whole list; names, types and defaults are said here
+only. ``engine.ctx`` is ``ctx`` in the TOML table ``[engine]`` and
+``LOCALCHAT_ENGINE_CTX`` in the environment. Unknown keys are errors.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar, get_args, get_type_hints
+
+from localchat.errors import UsageError
+from router.request import Sampling
+
+T = TypeVar("T")
+ENV_PREFIX = "LOCALCHAT_"
+NOT_SETTINGS = {"LOCALCHAT_HOME", "LOCALCHAT_REQUIRE_REAL_MODEL"}
+KV_TYPES = ("f16", "q8_0", "q4_0", "f32")
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """How a model is run. 0 means: chosen for this machine.
+
+    ``ctx`` tokens of context at most (0: all the model was trained for, as far as
+    memory allows); ``threads`` and ``prefill_threads`` (0: measured on first use
+    and adapted while running); ``gpu_layers`` -1 for all.
+    """
+
+    ctx: int = 0
+    threads: int = 0
+    prefill_threads: int = 0
+    kv_type: str = "f16"
+    gpu_layers: int = 0
+    lora: str = ""
+    lora_scale: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class UiSettings:
+    theme: str = "textual-dark"
+    vim: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    model: str = "default"
+    system: str = "You are a helpful assistant. Answer clearly and to the point."
+    engine: EngineSettings = field(default_factory=EngineSettings)
+    sampling: Sampling = field(default_factory=Sampling)
+    ui: UiSettings = field(default_factory=UiSettings)
+
+
+def load_settings(
+    file: Path, environ: Mapping[str, str], flags: Mapping[str, object] | None = None
+) -> Settings:
+    """Settings from all four places.
+
+    ``flags`` maps dotted names ("sampling.seed") to values of the right type;
+    None means not given. Raises UsageError for what is unknown or of the wrong
+    type, naming where it stands and the nearest right name.
+    """
+    values: dict[str, object] = {}
+    values.update(_from_toml(file))
+    values.update(_from_environment(environ))
+    values.update({name: value for name, value in (flags or {}).items() if value is not None})
+    return _validated(_apply(Settings(), values))
+
+
+def setting_types(kind: type = Settings, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Dotted name and type of every setting."""
+    hints = get_type_hints(kind)
+    for item in fields(kind):
+        name, hint = f"{prefix}{item.name}", hints[item.name]
+        if is_dataclass(hint):
+            assert isinstance(hint, type)
+            yield from setting_types(hint, f"{name}.")
+        else:
+            yield name, hint
+
+
+def _from_toml(file: Path) -> Iterator[tuple[str, object]]:
+    try:
+        table = tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file} cannot be read: {error}.", "Correct or remove it.") from error
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{file} is not valid TOML: {error}.", "Correct that line.") from error
+    types = dict(setting_types())
+    for name, value in _flatten(table):
+        yield name, _checked(name, value, types, str(file))
+
+
+def _flatten(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _flatten(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, object]]:
+    types = dict(setting_types())
+    names = {ENV_PREFIX + name.replace(".", "_").upper(): name for name in types}
+    for variable, text in environ.items():
+        if not variable.startswith(ENV_PREFIX) or variable in NOT_SETTINGS:
+            continue
+        if variable not in names:
+            raise UsageError(f"{variable} is not a setting.{_nearest(variable, names)}")
+        name = names[variable]
+        yield name, _checked(name, _read(text, types[name], variable), types, variable)
+
+
+def _read(text: str, hint: Any, where: str) -> object:
+    """``text`` from the environment as the type ``hint`` asks for."""
+    kinds = get_args(hint) or (hint,)
+    try:
+        if bool in kinds:
+            return {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}[
+                text.lower()
+            ]
+        if str in kinds and hint is str:
+            return text
+        if str in kinds:  # a tuple of strings
+            return [part for part in text.split(",") if part]
+        return int(text) if int in kinds else float(text)
+    except (KeyError, ValueError) as error:
+        raise UsageError(f"{where}={text!r} is not {_kind(hint)}.") from error
+
+
+def _checked(name: str, value: object, types: Mapping[str, Any], where: str) -> object:
+    if name not in types:
+        raise UsageError(f"{where}: unknown setting {name!r}.{_nearest(name, types)}")
+    hint = types[name]
+    if hint is float and type(value) is int:
+        return float(value)
+    if get_args(hint)[:1] == (str,) and isinstance(value, list) and all(isinstance(v, str) for v in value):
+        return tuple(value)
+    wanted = tuple(k for k in get_args(hint) if k is not type(None)) or (hint,)
+    if type(value) not in wanted:
+        raise UsageError(f"{where}: {name} = {value!r} is not {_kind(hint)}.")
+    return value
+
+
+def _kind(hint: Any) -> str:
+    kinds = get_args(hint) or (hint,)
+    names = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+    if hint is not str and str in kinds:
+        return "a list of texts"
+    return next((names[kind] for kind in kinds if kind in names), "a valid value")
+
+
+def _nearest(name: str, known: Mapping[str, object]) -> str:
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
+    if not near:  # right name, wrong table
+        near = [k for k in known if k.rpartition(".")[2] == name.rpartition(".")[2]][:1]
+    return f" Did you mean {near[0]!r}?" if near else f" Known: {', '.join(sorted(known))}."
+
+
+def _apply(settings: T, values: Mapping[str, object]) -> T:
+    changes: dict[str, Any] = {}
+    for item in fields(settings):  # type: ignore[arg-type]  # T is one of the dataclasses above
+        value = getattr(settings, item.name)
+        if is_dataclass(value):
+            mine = {n.partition(".")[2]: v for n, v in values.items() if n.startswith(f"{item.name}.")}
+            changes[item.name] = _apply(value, mine)
+        elif item.name in values:
+            changes[item.name] = values[item.name]
+    return replace(settings, **changes)  # type: ignore[type-var]  # likewise
+
+
+def _validated(settings: Settings) -> Settings:
+    s, e = settings.sampling, settings.engine
+    rules: list[tuple[bool, str]] = [
+        (0.0 <= s.temperature <= 5.0, "sampling.temperature must be between 0 and 5."),
+        (0.0 < s.top_p <= 1.0, "sampling.top_p must be above 0 and at most 1."),
+        (0.0 <= s.min_p <= 1.0, "sampling.min_p must be between 0 and 1."),
+        (s.top_k >= 0, "sampling.top_k must be 0 (off) or more."),
+        (s.repeat_penalty > 0, "sampling.repeat_penalty must be above 0."),
+        (s.max_tokens is None or s.max_tokens > 0, "sampling.max_tokens must be 1 or more."),
+        (s.seed is None or 0 <= s.seed < 2**32 - 1, "sampling.seed must be between 0 and 4294967294."),
+        (e.ctx >= 0, "engine.ctx must be 0 (automatic) or more."),
+        (e.threads >= 0 and e.prefill_threads >= 0, "engine.threads must be 0 (automatic) or more."),
+        (e.kv_type in KV_TYPES, f"engine.kv_type must be one of {', '.join(KV_TYPES)}."),
+        (e.gpu_layers >= -1, "engine.gpu_layers must be -1 (all), 0 or more."),
+    ]
+    for holds, message in rules:
+        if not holds:
+            raise UsageError(message)
+    return settings

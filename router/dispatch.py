@@ -1,0 +1,38 @@
+"""THE path of a request: decide, answer, report; every surface takes it.
+
+Knows which step comes next; what a step decides is that step's own business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from router.backend import Backend
+from router.errors import RouterError
+from router.reasoning import separate_reasoning
+from router.request import ChatRequest, Decision, Event, Failed, Routed
+
+
+class Dispatch:
+    """Answers requests with the one backend there is so far: the local one."""
+
+    def __init__(self, local: Backend) -> None:
+        self._local = local
+
+    async def stream(self, request: ChatRequest) -> AsyncGenerator[Event, None]:
+        """Yield Routed first and exactly one Finished or Failed last.
+
+        Never raises a RouterError: it is the Failed event. Closing the stream
+        stops the computation.
+        """
+        yield Routed(self._decide())
+        try:
+            async with aclosing(separate_reasoning(self._local.stream(request))) as events:
+                async for event in events:
+                    yield event
+        except RouterError as error:
+            yield Failed(error)
+
+    def _decide(self) -> Decision:
+        return Decision("local", self._local.model, ("This is the only model configured.",))

@@ -1,0 +1,189 @@
+"""The only types a request and its answer are made of.
+
+Owns what may be asked (:class:`ChatRequest`) and what may come back (the
+events). Knows nothing of JSON, HTTP, tokens or screens: ``cloud.wire`` and
+the engines translate at their own edge.
+
+A stream of events for one request reads, in order::
+
+    Routed  Progress*  (Notice | Progress | Delta | Reclassified)*  Finished | Failed
+
+exactly one of the last two ends it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from router.errors import RouterError
+
+Role = Literal["system", "user", "assistant", "tool"]
+Kind = Literal["text", "reasoning"]
+FinishReason = Literal["stop", "length", "context", "cancelled"]
+"""stop: the model ended or met a stop string; length: max_tokens reached;
+context: the context window is full; cancelled: the reader closed the stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    role: Role
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How the next token is chosen. ``temperature`` 0 is greedy.
+
+    The default temperature and top_p are those SmolLM2's makers recommend (its
+    model card): a small model rambles at higher ones.
+
+    ``max_tokens`` None means up to the end of the context window; ``seed`` None
+    draws a new one for every request.
+    """
+
+    temperature: float = 0.2
+    top_p: float = 0.9
+    top_k: int = 40
+    min_p: float = 0.05
+    repeat_penalty: float = 1.0
+    frequency_penalty: float = 0.0
+    presence_penalty: float = 0.0
+    seed: int | None = None
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseFormat:
+    """A constraint on the answer's text.
+
+    ``source`` is a JSON schema (as JSON text), a regular expression, or a
+    grammar in Lark (llguidance) or GBNF (llama.cpp) syntax.
+    """
+
+    kind: Literal["json_schema", "regex", "lark", "gbnf"]
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    messages: tuple[Message, ...]
+    sampling: Sampling = field(default_factory=Sampling)
+    response_format: ResponseFormat | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TokenScore:
+    """How sure the model was of one token, before temperature and constraints.
+
+    ``logprob`` (nats) of the token taken; ``margin`` between the logits of the
+    two likeliest tokens (nats); ``entropy`` (nats) of the whole distribution.
+    ``forced`` tokens were the only ones a constraint allowed: no confidence
+    may be read from them.
+    """
+
+    logprob: float
+    margin: float
+    entropy: float
+    forced: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Token counts. ``cached_tokens`` of the prompt were not computed again."""
+
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """Where the seconds went. Rates are 0.0 where nothing was computed.
+
+    ``ttft_s`` runs from the call to the first text, loading included;
+    ``load_s`` is 0.0 when the model was loaded already.
+    """
+
+    load_s: float = 0.0
+    ttft_s: float = 0.0
+    prefill_tokens_per_s: float = 0.0
+    decode_tokens_per_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Which route was taken, by which model, and why, in words for a person."""
+
+    route: Literal["local", "cloud"]
+    model: str
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Routed:
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Work that is not text yet.
+
+    ``done`` of ``total`` in ``unit``; ``rate_per_s`` and ``seconds_left`` are
+    None until they can be measured.
+    """
+
+    stage: Literal["load", "measure", "prefill"]
+    done: float
+    total: float
+    unit: Literal["fraction", "tokens"]
+    rate_per_s: float | None = None
+    seconds_left: float | None = None
+
+    @property
+    def fraction(self) -> float:
+        return self.done / self.total if self.total else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something the reader should know that does not end the answer."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """The next piece of the answer, with one score per token it carries.
+
+    ``text`` may be empty (a token that ends within a character) and several
+    tokens may share one Delta.
+    """
+
+    text: str
+    kind: Kind = "text"
+    scores: tuple[TokenScore, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reclassified:
+    """All text sent so far was reasoning: its closing mark had no opening one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    finish_reason: FinishReason
+    usage: Usage = field(default_factory=Usage)
+    timings: Timings = field(default_factory=Timings)
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The answer ended with an error; what was sent before stays valid."""
+
+    error: RouterError
+
+
+Event = Routed | Progress | Notice | Delta | Reclassified | Finished | Failed
