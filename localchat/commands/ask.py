@@ -16,8 +16,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from localchat.cli import FAILED, add_model_arguments, setting_flags
 from localchat.errors import LocalchatError, UsageError
+from localchat.flags import FAILED, add_model_arguments, setting_flags
 from router.request import Delta, Failed, Finished, Notice, Progress, Reclassified, ResponseFormat, Routed
 
 if TYPE_CHECKING:

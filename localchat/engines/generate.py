@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from localchat.engines.constraint import Constraint
-from localchat.engines.runtime import Runtime
+from localchat.engines.runtime import Logits, Runtime
 from localchat.engines.sampler import Sampler
 from localchat.engines.scores import Scorer
 from localchat.engines.template import BadTemplate, ChatTemplate, render
@@ -28,6 +28,7 @@ from router.request import (
     Progress,
     ResponseFormat,
     Timings,
+    TokenScore,
     Usage,
 )
 
@@ -179,18 +180,17 @@ class Generator:
         reason: FinishReason = "length" if request.sampling.max_tokens == limit else "context"
         while True:
             logits = runtime.logits()
-            token, forced = scorer.read(logits), False
-            if not greedy:
-                sampler.penalise(logits)
-                forced = constraint.apply(logits) if constraint else False
-                token = sampler.draw(logits)
+            token = scorer.read(logits)
+            score = scorer.score(scorer.top) if greedy else None
+            if score is None:
+                token, score = self._choose(logits, sampler, constraint)
             if runtime.is_end(token):
                 ended, reason = True, "stop"
                 break
             tally.completion_tokens += 1
             piece = runtime.piece(token)
             generated += piece
-            yield Delta(stream.feed(piece), scores=(scorer.score(token, forced),))
+            yield Delta(stream.feed(piece), scores=(score,))
             sampler.accept(token)
             if constraint:
                 constraint.accept(token)
@@ -211,6 +211,16 @@ class Generator:
         if prompt and ended:  # then every token of the answer is in the cache
             self._past_text = prompt + generated.decode("utf-8", "replace")
         yield tally.finished(reason)
+
+    def _choose(
+        self, logits: Logits, sampler: Sampler, constraint: Constraint | None
+    ) -> tuple[int, TokenScore]:
+        """A token and its score, which is of the row before penalties and constraint."""
+        raw = logits.copy() if sampler.penalises else logits
+        sampler.penalise(logits)
+        forced = constraint.apply(logits) if constraint else False
+        token = sampler.draw(logits)
+        return token, self._scorer.score(float(raw[token]), forced)
 
     def _apply_threads(self) -> None:
         self._runtime.set_threads(self._decode_threads.count, self._prefill_threads.count)

@@ -51,6 +51,11 @@ class LlamaRuntime:
         self._open_context(min(self.window_tokens, FIRST_CONTEXT_TOKENS))
         self._one = (self._c.llama_token * 1)()
         self._piece_buffer = ctypes.create_string_buffer(512)
+        # A prototype of our own: the binding's builds a pointer object at each call.
+        self._logits_address = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32)(
+            ctypes.cast(self._c._lib.llama_get_logits_ith, ctypes.c_void_p).value or 0
+        )
+        self._row_address, self._row = 0, np.empty(0, np.float32)
         self._controls: tuple[str, ...] | None = None
 
     # -- loading
@@ -251,8 +256,11 @@ class LlamaRuntime:
         self._c.llama_free(old)
 
     def logits(self) -> Logits:
-        row = self._c.llama_get_logits_ith(self._context, -1)
-        return np.ctypeslib.as_array(row, shape=(self.vocabulary_size,))
+        address = self._logits_address(self._context, -1)
+        if address != self._row_address:  # making the array costs more than the rest
+            data = (ctypes.c_float * self.vocabulary_size).from_address(address)
+            self._row, self._row_address = np.ctypeslib.as_array(data), address
+        return self._row
 
     def set_threads(self, decode: int, prefill: int) -> None:
         if (decode, prefill) != self._threads:

@@ -7,9 +7,8 @@ noticed within a few tokens. Pure: it is fed durations and gives counts.
 
 from __future__ import annotations
 
-import statistics
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 RECENT = 6  # tokens whose median is "the speed now"
 TRIAL = 4  # tokens a trial takes, the first of which is not counted
@@ -24,13 +23,12 @@ class ThreadTuner:
 
     def __init__(self, counts: Sequence[int], count: int) -> None:
         self._counts = tuple(counts)
-        self.count = count
-        self._settled = count  # what a trial is compared with
         self._recent: deque[float] = deque(maxlen=RECENT)
         self._trial: list[float] | None = None
-        self._usual: float | None = None
+        self._usual = 0.0  # seconds a token, 0.0 until known
         self._waited = 0.0
         self._wait = FIRST_WAIT_S
+        self._settle(count)
 
     def observe(self, seconds: float) -> int:
         """Take in the seconds one token took with :attr:`count`; the count for the next."""
@@ -39,27 +37,22 @@ class ThreadTuner:
             return self.count
         self._recent.append(seconds)
         self._waited += seconds
-        now = self._now()
-        if now is None:
+        if len(self._recent) < RECENT or not (self._lower or self._higher):
             return self.count
-        if self._usual is None:
-            self._usual = now
-        if now > SLOWER * self._usual and self._lower():
-            self._start(self._lower())
-        elif self._higher() and self._waited >= self._wait:
-            self._start(self._higher())
+        now = _median(self._recent)
+        usual = self._usual or now
+        if now > SLOWER * usual and self._lower:
+            self._start(self._lower)
+        elif self._higher and self._waited >= self._wait:
+            self._start(self._higher)
         else:  # deeper contexts are slower, slowly: follow
-            self._usual += 0.05 * (min(now, SLOWER * self._usual) - self._usual)
+            self._usual = usual + 0.05 * (min(now, SLOWER * usual) - usual)
         return self.count
 
-    def _now(self) -> float | None:
-        return statistics.median(self._recent) if len(self._recent) == RECENT else None
-
-    def _lower(self) -> int:
-        return max((c for c in self._counts if c < self._settled), default=0)
-
-    def _higher(self) -> int:
-        return min((c for c in self._counts if c > self._settled), default=0)
+    def _settle(self, count: int) -> None:
+        self.count = self._settled = count
+        self._lower = max((c for c in self._counts if c < count), default=0)
+        self._higher = min((c for c in self._counts if c > count), default=0)
 
     def _start(self, count: int) -> None:
         self.count, self._trial = count, []
@@ -67,21 +60,27 @@ class ThreadTuner:
     def _judge_trial(self, seconds: float) -> None:
         assert self._trial is not None
         self._trial.append(seconds)
-        incumbent = statistics.median(self._recent)
+        incumbent = _median(self._recent)
         hopeless = len(self._trial) >= 2 and min(self._trial) > 1.5 * incumbent
         if len(self._trial) < TRIAL and not hopeless:
             return
-        candidate, rose = statistics.median(self._trial[1:]), self.count > self._settled
+        candidate, rose = _median(self._trial[1:]), self.count > self._settled
         if candidate < 0.95 * incumbent:
-            self._settled, self._usual = self.count, candidate
+            self._usual = candidate
             self._recent.clear()
             self._wait = FIRST_WAIT_S
+            self._settle(self.count)
         else:
-            self.count = self._settled
             self._usual = incumbent
+            self._settle(self._settled)
             if rose:
                 self._wait = min(2 * self._wait, LAST_WAIT_S)
         self._trial, self._waited = None, 0.0
+
+
+def _median(values: Iterable[float]) -> float:
+    ordered = sorted(values)  # of a handful: a third of the time of statistics.median
+    return ordered[len(ordered) // 2]
 
 
 def candidates(cores: int) -> tuple[int, ...]:
