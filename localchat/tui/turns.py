@@ -1,0 +1,256 @@
+"""One turn at a time: reads its events and shows them.
+
+Owns the worker that reads a turn, when the screen is refreshed meanwhile, and
+how a turn is stopped: the computation first, then the words. Knows nothing of
+keys or panels; what follows an overflow is the screen's business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field, replace
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from textual.timer import Timer
+from textual.worker import Worker, WorkerCancelled, WorkerFailed
+
+from localchat.errors import LocalchatError
+from localchat.history import StoredMessage
+from localchat.session import Started, TurnEvent
+from localchat.tui.message import ReplyView, view_of
+from localchat.tui.safe_text import displayable
+from localchat.tui.status import TokenRate, progress_text
+from router.errors import RouterError
+from router.request import Delta, Failed, Finished, Notice, Progress, Reclassified
+
+if TYPE_CHECKING:
+    from localchat.tui.chat import ChatScreen
+
+FLUSH_EVERY_S = 0.1
+"""New text reaches the screen at most ten times a second: more costs CPU the model needs."""
+LEAVE_WITHIN_S = 5.0
+"""A model that does not stop must not keep the program: its process is ended next."""
+
+
+@dataclass(slots=True)
+class _Turn:
+    """What is known of the turn in progress."""
+
+    view: ReplyView | None = None
+    rate: TokenRate = field(default_factory=TokenRate)
+    error: RouterError | None = None
+    finished: Finished | None = None
+
+
+class Turns:
+    """Runs the model for a chat: loading, turns, summaries."""
+
+    def __init__(self, chat: ChatScreen) -> None:
+        self._chat, self._program = chat, chat.program
+        self._transcript, self._status = chat.transcript, chat.status
+        self._worker: Worker[None] | None = None
+        self._loading: Worker[None] | None = None
+        self._load_ended = asyncio.Event()  # not the worker itself: stopping a turn must not stop the load
+        self._turn = _Turn()
+        self._flush_timer: Timer | None = None
+        self._flushed_at_s = 0.0
+        self._drawing = asyncio.Lock()  # a flush and the end of the turn must not interleave
+
+    @property
+    def running(self) -> bool:
+        return self._worker is not None and not self._worker.is_finished
+
+    # -- the model
+
+    def load_model(self) -> None:
+        self.show_model()
+        self._load_ended.clear()
+        self._loading = self._chat.run_worker(self._load(), group="load", exclusive=True)
+
+    async def _load(self) -> None:
+        try:
+            async with aclosing(self._program.model.load()) as events:
+                async for event in events:
+                    if isinstance(event, Progress):
+                        self._say_progress(event)
+        except RouterError as error:
+            self._say("no model")
+            self._chat.notify_error(error)
+        else:
+            if not self.running:
+                self._say("ready")
+        finally:
+            self._load_ended.set()
+        self.show_model()
+
+    def show_model(self) -> None:
+        info = self._program.model.info
+        self._status.show(
+            replace(
+                self._status.status,
+                model=self._program.model.model,
+                quantization=info.quantization if info else "",
+                window_tokens=info.window_tokens if info else None,
+            )
+        )
+
+    def show_usage(self, messages: Sequence[StoredMessage]) -> None:
+        """What of the window the last reply among ``messages`` left used."""
+        usage = next((m.usage for m in reversed(messages) if m.usage), None)
+        used = usage.prompt_tokens + usage.completion_tokens if usage else None
+        self._status.show(replace(self._status.status, used_tokens=used))
+
+    # -- starting and stopping
+
+    def start(self, events: AsyncGenerator[TurnEvent, None]) -> None:
+        assert not self.running
+        self._turn = _Turn()
+        self._worker = self._chat.run_worker(self._run(events), group="turn", exclusive=False)
+
+    def summarise(self, message_ids: Sequence[int], then: Callable[[bool], Awaitable[None]]) -> None:
+        """Summarise messages; ``then`` is told whether it was done."""
+        assert not self.running
+        self._turn = _Turn()
+        self._worker = self._chat.run_worker(self._summarise(message_ids, then), group="turn")
+
+    async def leave(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LEAVE_WITHIN_S):
+                await self.stop()
+        if self._loading and not self._loading.is_finished:
+            self._loading.cancel()
+            with suppress(WorkerCancelled, WorkerFailed):
+                await self._loading.wait()
+
+    async def stop(self) -> None:
+        """Returns when the model has stopped, what it said is saved, and the screen says so."""
+        if self._worker is None or self._worker.is_finished:
+            return
+        self._say("stopping…")
+        self._worker.cancel()
+        with suppress(WorkerCancelled, WorkerFailed):
+            await self._worker.wait()
+
+    async def _run(self, events: AsyncGenerator[TurnEvent, None]) -> None:
+        self._say("waiting for the model")
+        try:
+            async with aclosing(events):
+                async for event in events:
+                    await self._take(event)
+        except LocalchatError as error:
+            self._chat.notify_error(error)
+        finally:
+            await self._settle()
+
+    async def _summarise(self, message_ids: Sequence[int], then: Callable[[bool], Awaitable[None]]) -> None:
+        self._say("summarising")
+        try:
+            async with aclosing(self._program.session.summarise(message_ids)) as events:
+                async for event in events:
+                    await self._take(event)
+        finally:
+            self._stop_timer()
+            self._say("ready")
+            if error := self._turn.error:
+                self._chat.notify_error(error)
+            self._chat.call_next(then, self._turn.finished is not None)
+
+    async def _take(self, event: TurnEvent) -> None:
+        view = self._turn.view
+        match event:
+            case Started():
+                await self._show(event)
+                await self._load_ended.wait()
+            case Progress():
+                self._say_progress(event)
+            case Delta() if view:
+                self._turn.rate.add(monotonic(), len(event.scores))
+                view.collect(event.text, event.kind == "reasoning")
+                self._flush_soon()
+            case Reclassified() if view:
+                async with self._drawing:
+                    await view.reclassify()
+            case Notice():
+                self._chat.notify(displayable(event.text), markup=False)
+            case Finished():
+                self._turn.finished = event
+            case Failed():
+                self._turn.error = event.error
+            case _:
+                pass
+
+    async def _show(self, started: Started) -> None:
+        self._turn.view = ReplyView(started.reply)  # first: a stop may come while the others are mounted
+        if started.user:
+            await self._transcript.append(view_of(started.user))
+        await self._transcript.append(self._turn.view)
+        self._chat.show_title()
+        self._turn.view.show_progress("waiting for the model")
+
+    # -- while it streams
+
+    def _flush_soon(self) -> None:
+        if self._flush_timer is None:
+            # Textual drops timers of next to no time, so the shortest wait is a tenth of the period.
+            wait_s = max(FLUSH_EVERY_S / 10, self._flushed_at_s + FLUSH_EVERY_S - monotonic())
+            self._flush_timer = self._chat.set_timer(wait_s, self._flush)
+
+    async def _flush(self) -> None:
+        self._flush_timer = None
+        self._flushed_at_s = monotonic()
+        async with self._drawing:
+            if self.running and self._turn.view:
+                self._turn.view.show_progress("esc stops")
+                await self._turn.view.flush()
+                self._say("writing", self._turn.rate.per_s(monotonic()))
+
+    def _say_progress(self, progress: Progress) -> None:
+        if self._turn.view and self.running:
+            self._turn.view.show_progress(progress_text(progress))
+        self._say(progress_text(progress))
+
+    def _say(self, state: str, tokens_per_s: float | None = None) -> None:
+        self._status.show(replace(self._status.status, state=state, tokens_per_s=tokens_per_s))
+
+    # -- when it has ended
+
+    def _stop_timer(self) -> None:
+        if self._flush_timer:
+            self._flush_timer.stop()
+            self._flush_timer = None
+
+    async def _settle(self) -> None:
+        self._stop_timer()
+        view, error = self._turn.view, self._turn.error
+        self._say("ready")
+        if view is None:
+            self._chat.call_next(self._chat.turn_ended, None, None)
+            return
+        if not self._chat.is_running:
+            return  # the program is ending; the session has saved the reply
+        try:
+            stored = self._stored(view.stored.id)
+        except LocalchatError as failure:  # deleted, or the disk is gone: what is shown stays
+            self._chat.notify_error(failure)
+            return
+        if not view.is_attached:
+            self._chat.call_next(self._chat.show_messages)
+            return
+        async with self._drawing:
+            await view.finish(stored, error.message if error else "")
+        self.show_model()
+        if stored.usage:
+            self.show_usage([stored])
+        self._chat.call_next(self._chat.turn_ended, stored, error)
+
+    def _stored(self, reply_id: int) -> StoredMessage:
+        stored = self._program.history.message(reply_id)
+        if stored.state == "streaming":  # stopped before the session asked the model
+            self._program.history.update(
+                reply_id, content=stored.content, reasoning=stored.reasoning, state="stopped"
+            )
+            stored = self._program.history.message(reply_id)
+        return stored
