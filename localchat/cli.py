@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -28,10 +29,14 @@ COMMANDS = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code: 0, 1 failed, 2 wrong usage, 130 interrupted."""
-    args = parse(sys.argv[1:] if argv is None else argv)
-    command = importlib.import_module(f"localchat.commands.{args.command}")
+    _prepare_streams()
     try:
-        return int(command.run(args))
+        try:
+            args = parse(sys.argv[1:] if argv is None else argv)
+            command = importlib.import_module(f"localchat.commands.{args.command}")
+            return int(command.run(args))
+        finally:
+            sys.stdout.flush()  # here, where it may fail; at exit Python would print a traceback
     except UsageError as error:
         return _complain(error, WRONG_USAGE)
     except LocalchatError as error:
@@ -39,8 +44,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:  # the reader had enough, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return FAILED
+    except OSError as error:  # a full disk behind standard output, for example
+        _drop_output()
+        where = f": {error.filename}" if error.filename else ""
+        return _complain(LocalchatError(f"{error.strerror or error}{where}."), FAILED)
+
+
+def _prepare_streams() -> None:
+    """Standard streams that were closed lead nowhere, and the answer may hold any character."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  # until the end
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+
+
+def _drop_output() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:

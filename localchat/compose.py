@@ -6,6 +6,7 @@ object is built.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,7 +82,7 @@ def build_catalog(paths: Paths) -> Catalog:
 def build_engine(settings: Settings, paths: Paths, catalog: Catalog, name: str) -> EngineModel:
     """Raises WeightsError when there is no such model."""
     from localchat.engines.process import EngineModel
-    from localchat.engines.runtime import LoadOptions
+    from localchat.engines.protocol import LoadOptions
 
     weights = catalog.find(name)
     catalog.verify(weights)
@@ -93,7 +94,7 @@ def build_engine(settings: Settings, paths: Paths, catalog: Catalog, name: str) 
         prefill_threads=engine.prefill_threads,
         kv_type=engine.kv_type,
         gpu_layers=engine.gpu_layers,
-        lora=str(Path(engine.lora).expanduser()) if engine.lora else "",
+        lora=os.path.expanduser(engine.lora),
         lora_scale=engine.lora_scale,
         cache_folder=str(paths.cache),
     )
@@ -101,7 +102,7 @@ def build_engine(settings: Settings, paths: Paths, catalog: Catalog, name: str) 
 
 
 def _what_is_wrong(path: Path) -> str:
-    from localchat.engines.load import available_bytes
+    from bandwidth_model.machine import available_bytes
     from localchat.weights import check_usable
 
     try:

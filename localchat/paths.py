@@ -9,6 +9,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from localchat.errors import UsageError
+
 
 @dataclass(frozen=True, slots=True)
 class Paths:
@@ -30,10 +32,12 @@ class Paths:
 
 
 def find_paths() -> Paths:
-    """The folders of this user; none is created here."""
+    """The folders of this user; none is created here. Raises UsageError when nobody knows where."""
     home = os.environ.get("LOCALCHAT_HOME")
     if home:
-        root = Path(home).expanduser()
+        root = Path(os.path.expanduser(home))
+        if str(root).startswith("~"):
+            raise UsageError(f"LOCALCHAT_HOME={home}: there is no such user.", "Give the whole path.")
         return Paths(root / "config", root / "data", root / "cache")
     import platformdirs
 

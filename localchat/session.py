@@ -1,35 +1,36 @@
-"""One conversation and its turns: asks, saves as the answer streams, branches.
+"""One conversation and its turns: asks, keeps what is answered, branches, makes room.
 
-Owns where a conversation stands (its leaf) and when something is saved. Knows
-nothing of screens, nor of which backend answers: that is dispatch's business.
+Owns where a conversation stands (its leaf) and what the model sees of it. Knows
+nothing of screens, nor of which backend answers: that is dispatch's business; how
+an answer gets into the store is :mod:`localchat.reply`'s.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
-from localchat.history import ConversationInfo, History, State, StoredMessage
+from localchat.history import ConversationInfo, History, StoredMessage
+from localchat.history.text import title_from
+from localchat.reply import Reply, Saver
+from router.errors import ContextOverflow, RouterError
 from router.request import (
     ChatRequest,
-    Delta,
     Event,
     Failed,
     Finished,
     Message,
-    Reclassified,
+    Notice,
     ResponseFormat,
     Sampling,
-    Timings,
-    Usage,
 )
 
-SAVE_EVERY_S = 0.2
-"""A kill -9 loses at most this much of an answer (the promise is 250 ms)."""
+SUMMARY_TOKENS = 256
+SUMMARY_ROOM_TOKENS = SUMMARY_TOKENS + 16
+"""What must be free for a summary and the few words that introduce it."""
 
 SUMMARY_PROMPT = (
     "Summarise the conversation so far in a few short sentences. Keep names, numbers, "
@@ -52,36 +53,26 @@ class Started:
 TurnEvent = Started | Event
 
 
-@dataclass(slots=True)
-class _Reply:
-    """The answer as it grows, and what is saved of it."""
+CountTokens = Callable[[Sequence[Message]], Awaitable[int]]
+"""By the model's own tokenizer, template included: :meth:`router.backend.LocalModel.count_tokens`."""
 
-    content: str = ""
-    reasoning: str = ""
-    model: str = ""
-    usage: Usage | None = None
-    timings: Timings | None = None
-    saved_at: float = field(default_factory=time.monotonic)
 
-    def take(self, event: Event) -> None:
-        match event:
-            case Delta(text, "text"):
-                self.content += text
-            case Delta(text, "reasoning"):
-                self.reasoning += text
-            case Reclassified():
-                self.reasoning, self.content = self.reasoning + self.content, ""
-            case Finished():
-                self.usage, self.timings, self.model = event.usage, event.timings, event.model
-            case _:
-                pass
+@dataclass(frozen=True, slots=True)
+class OldTurn:
+    """A question with its answers, or a summary: left out as a whole. ``words`` are its first ones."""
+
+    message_ids: tuple[int, ...]
+    words: str
 
 
 class Session:
     """A conversation in progress. One turn at a time; reading its events runs it.
 
     Cancelling the task that reads a turn, or closing its iterator, stops the
-    model and keeps the partial reply, marked as stopped.
+    model and keeps the partial reply, marked as stopped. Where the store cannot
+    be written a turn says so once (Notice) and goes on; if saving fails at its end
+    too it raises HistoryError after its last event, and the reply is kept in memory
+    and saved with the next turn.
     """
 
     def __init__(self, history: History, dispatch: Dispatcher, sampling: Sampling, system: str = "") -> None:
@@ -91,6 +82,7 @@ class Session:
         self.response_format: ResponseFormat | None = None
         self._system = system  # of a conversation that does not exist yet
         self._conversation: ConversationInfo | None = None
+        self._unsaved: dict[int, Saver] = {}  # replies the store did not take, by their id
 
     # -- where the conversation stands
 
@@ -112,6 +104,7 @@ class Session:
 
     @property
     def leaf_id(self) -> int | None:
+        """Where this session stands, whatever others do to the conversation meanwhile."""
         return self._conversation.leaf_id if self._conversation else None
 
     def open(self, conversation_id: int) -> None:
@@ -125,6 +118,7 @@ class Session:
         message = self.history.message(message_id)
         self.history.set_leaf(message.conversation_id, message_id)
         self.open(message.conversation_id)
+        self._stand_at(message_id)
 
     def switch_branch(self, message_id: int, step: int) -> None:
         """Stand on the branch ``step`` siblings away from ``message_id``, where it was left."""
@@ -135,7 +129,16 @@ class Session:
 
     def transcript(self) -> list[StoredMessage]:
         """The messages from the first to the leaf."""
-        return self.history.path(self.leaf_id) if self.leaf_id is not None else []
+        return self._path(self.leaf_id) if self.leaf_id is not None else []
+
+    def message(self, message_id: int) -> StoredMessage:
+        """As it is stored, or as it is in memory where the store did not take it."""
+        unsaved = self._unsaved.get(message_id)
+        return unsaved.in_memory() if unsaved else self.history.message(message_id)
+
+    def _path(self, message_id: int) -> list[StoredMessage]:
+        path = self.history.path(message_id)
+        return [self._unsaved[m.id].in_memory() if m.id in self._unsaved else m for m in path]
 
     # -- turns
 
@@ -144,7 +147,7 @@ class Session:
         if self._conversation is None:
             self._conversation = self.history.new_conversation(system=self._system)
         user = self.history.add(self._conversation.id, self.leaf_id, "user", text)
-        self._refresh()
+        self._stand_at(user.id)
         async with aclosing(self._reply_to(user.id, user)) as events:
             async for event in events:
                 yield event
@@ -154,6 +157,7 @@ class Session:
         old = self.history.message(message_id)
         user = self.history.add(old.conversation_id, old.parent_id, "user", text)
         self.open(old.conversation_id)
+        self._stand_at(user.id)
         async with aclosing(self._reply_to(user.id, user)) as events:
             async for event in events:
                 yield event
@@ -169,44 +173,62 @@ class Session:
             async for event in events:
                 yield event
 
+    async def go_on(self, message_id: int) -> AsyncGenerator[TurnEvent, None]:
+        """Go on with the unfinished reply ``message_id`` from its end, in place."""
+        message = self.message(message_id)
+        self.open(message.conversation_id)
+        self._stand_at(message_id)
+        request = self.request_for(self._path(message_id))
+        async with aclosing(self._stream(request, message, None)) as events:
+            async for event in events:
+                yield event
+
     async def _reply_to(self, parent_id: int, user: StoredMessage | None) -> AsyncGenerator[TurnEvent, None]:
         assert self._conversation is not None
-        request = self.request_for(self.history.path(parent_id))
-        reply = self.history.add(self._conversation.id, parent_id, "assistant", "", state="streaming")
-        self._refresh()
-        yield Started(user, reply)
-        growing = _Reply()
-        state: State = "stopped"  # unless the stream says otherwise
+        self._save_unsaved()
+        request = self.request_for(self._path(parent_id))
+        stored = self.history.add(self._conversation.id, parent_id, "assistant", "", state="streaming")
+        self._stand_at(stored.id)
+        async with aclosing(self._stream(request, stored, user)) as events:
+            async for event in events:
+                yield event
+
+    async def _stream(
+        self, request: ChatRequest, stored: StoredMessage, user: StoredMessage | None
+    ) -> AsyncGenerator[TurnEvent, None]:
+        """The answer to ``request`` into ``stored``, after what it holds already."""
+        reply = Reply(stored.content, stored.reasoning)
+        saver = Saver(self.history, stored, reply)
+        saving, told = asyncio.create_task(saver.run()), False
         try:
+            yield Started(user, stored)
             async with aclosing(self.dispatch.stream(request)) as events:
                 async for event in events:
-                    growing.take(event)
+                    reply.take(event)
                     if isinstance(event, Finished | Failed):
-                        state = "done" if isinstance(event, Finished) else "failed"
-                        await self._save(reply.id, growing, state)
-                    elif time.monotonic() - growing.saved_at >= SAVE_EVERY_S:
-                        await self._save(reply.id, growing, "streaming")
+                        await asyncio.to_thread(saver.finish)
+                    elif saver.error and not told:
+                        told = True
+                        yield Notice(f"This answer is not being saved. {saver.error}")
                     yield event
+        except Exception:
+            reply.state = "failed"
+            raise
         finally:
-            if state == "stopped":
-                self._save_now(reply.id, growing, state)
-            self._refresh()
+            saving.cancel()
+            if reply.state == "streaming":
+                reply.state = "stopped"
+            self._end(stored.id, saver)
 
-    async def _save(self, reply_id: int, reply: _Reply, state: State) -> None:
-        # A disk may take its time; the screen must not wait for it.
-        await asyncio.shield(asyncio.to_thread(self._save_now, reply_id, replace(reply), state))
-        reply.saved_at = time.monotonic()
+    def _end(self, reply_id: int, saver: Saver) -> None:
+        saver.finish()
+        if saver.error:
+            self._unsaved[reply_id] = saver
+            raise saver.error
+        self._refresh()
 
-    def _save_now(self, reply_id: int, reply: _Reply, state: State) -> None:
-        self.history.update(
-            reply_id,
-            content=reply.content,
-            reasoning=reply.reasoning,
-            state=state,
-            model=reply.model,
-            usage=reply.usage,
-            timings=reply.timings,
-        )
+    def _save_unsaved(self) -> None:
+        self._unsaved = {number: saver for number, saver in self._unsaved.items() if not saver.retry()}
 
     # -- what the model sees
 
@@ -226,6 +248,51 @@ class Session:
 
     # -- making room
 
+    def old_turns(self) -> list[OldTurn]:
+        """What may be left out: the turns before the last question that the model sees, oldest first."""
+        turns: list[list[StoredMessage]] = []
+        for message in self._up_to_question()[:-1]:
+            if message.excluded:
+                continue
+            if message.role == "user" or message.kind == "summary" or not turns:
+                turns.append([])
+            turns[-1].append(message)
+        return [OldTurn(tuple(m.id for m in turn), title_from(turn[0].content)) for turn in turns]
+
+    async def turns_in_the_way(
+        self, overflow: ContextOverflow, count: CountTokens, spare_tokens: int = 0
+    ) -> list[OldTurn]:
+        """The fewest of the oldest turns without which the last question fits.
+
+        The system prompt and the question always stay. ``spare_tokens`` are to be
+        left, for example for a summary. Raises ContextOverflow when leaving all of
+        them out is not enough.
+        """
+        path, turns = self._up_to_question(), self.old_turns()
+        reserved = overflow.reserved_tokens + spare_tokens
+
+        async def tokens_without(number: int) -> int:
+            gone = {i for turn in turns[:number] for i in turn.message_ids}
+            return await count(tuple(self._visible(m for m in path if m.id not in gone)))
+
+        least = await tokens_without(len(turns))
+        if not turns or least + reserved > overflow.window_tokens:
+            raise ContextOverflow(least, overflow.window_tokens, reserved)
+        low, high = 1, len(turns)
+        while low < high:  # leaving out more never makes it longer
+            middle = (low + high) // 2
+            if await tokens_without(middle) + reserved > overflow.window_tokens:
+                low = middle + 1
+            else:
+                high = middle
+        return turns[:high]
+
+    def _up_to_question(self) -> list[StoredMessage]:
+        path = self.transcript()
+        while path and path[-1].role != "user":
+            path.pop()
+        return path
+
     def drop(self, message_ids: Sequence[int]) -> None:
         """Leave messages out of what the model sees. Undone by :meth:`restore`."""
         self.history.set_excluded(message_ids, True)
@@ -236,28 +303,75 @@ class Session:
     async def summarise(self, message_ids: Sequence[int]) -> AsyncGenerator[Event, None]:
         """Replace messages by the model's summary of them: they stay in the history, left out.
 
-        The summary is a message of its own at the leaf. Undone by restoring the
-        messages and dropping the summary.
+        The summary is a message of its own at the leaf, there before Finished is
+        seen. Undone by restoring the messages and dropping the summary.
         """
         assert self._conversation is not None
         chosen = [m for m in self.transcript() if m.id in set(message_ids)]
         ask = Message("user", SUMMARY_PROMPT)
-        sampling = replace(self.sampling, temperature=0.0, max_tokens=256, stop=())
+        sampling = replace(self.sampling, temperature=0.0, max_tokens=SUMMARY_TOKENS, stop=())
         request = ChatRequest((*self._visible(chosen), ask), sampling)
-        summary = _Reply()
-        finished = False
+        summary = Reply()
         async with aclosing(self.dispatch.stream(request)) as events:
             async for event in events:
                 summary.take(event)
-                finished = isinstance(event, Finished)
-                yield event
-        if finished and summary.content.strip():
-            self.history.add(
-                self._conversation.id, self.leaf_id, "system", summary.content.strip(), kind="summary"
-            )
+                if not isinstance(event, Finished):
+                    yield event
+                elif text := summary.content.strip():
+                    added = self.history.add(
+                        self._conversation.id, self.leaf_id, "system", text, kind="summary"
+                    )
+                    self.drop(message_ids)
+                    self._stand_at(added.id)
+                    yield event
+                else:
+                    yield Failed(
+                        RouterError("The model gave no summary.", "Try again, or leave the turns out.")
+                    )
+
+    async def answer_without(
+        self, message_ids: Sequence[int], *, summarise: bool = False
+    ) -> AsyncGenerator[TurnEvent, None]:
+        """Answer the last question again with messages left out, or with a summary in their place.
+
+        What comes before Started belongs to the summary. When there is none, Failed
+        is the last event and everything stands as before.
+        """
+        question = self._up_to_question()[-1]
+        if summarise:
+            async with aclosing(self._summarise_before(question, message_ids)) as events:
+                async for event in events:
+                    yield event
+            if self.transcript()[-1].kind != "summary":
+                return
+            turn = self.send(question.content)
+        else:
             self.drop(message_ids)
-            self._refresh()
+            turn = self.regenerate(question.id)
+        async with aclosing(turn) as answer:
+            async for said in answer:
+                yield said
+
+    async def _summarise_before(
+        self, question: StoredMessage, message_ids: Sequence[int]
+    ) -> AsyncGenerator[Event, None]:
+        """The summary has to stand before the question, so that is to be asked again below it."""
+        stood_at = self.leaf_id
+        assert question.parent_id is not None
+        assert stood_at is not None
+        self.resume_from(question.parent_id)
+        try:
+            async with aclosing(self.summarise(message_ids)) as events:
+                async for event in events:
+                    yield event
+        finally:
+            if self.leaf_id == question.parent_id:  # no summary came of it
+                self.resume_from(stood_at)
+
+    def _stand_at(self, leaf_id: int | None) -> None:
+        if self._conversation:
+            stored = self.history.conversation(self._conversation.id)
+            self._conversation = replace(stored, leaf_id=leaf_id)  # another session may stand elsewhere
 
     def _refresh(self) -> None:
-        if self._conversation:
-            self._conversation = self.history.conversation(self._conversation.id)
+        self._stand_at(self.leaf_id)

@@ -8,11 +8,12 @@ only. ``engine.ctx`` is ``ctx`` in the TOML table ``[engine]`` and
 from __future__ import annotations
 
 import difflib
+import math
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_type_hints
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from localchat.errors import UsageError
 from router.request import Sampling
@@ -21,6 +22,8 @@ T = TypeVar("T")
 ENV_PREFIX = "LOCALCHAT_"
 NOT_SETTINGS = {"LOCALCHAT_HOME", "LOCALCHAT_REQUIRE_REAL_MODEL"}
 KV_TYPES = ("f16", "q8_0", "q4_0", "f32")
+MAX_THREADS = 512  # GGML_MAX_N_THREADS in ggml.h
+MAX_COUNT = 2**31 - 1  # llama.cpp counts tokens and layers in 32 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +90,13 @@ def setting_types(kind: type = Settings, prefix: str = "") -> Iterator[tuple[str
 def _from_toml(file: Path) -> Iterator[tuple[str, object]]:
     try:
         table = tomllib.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file} cannot be read: {error}.", "Correct or remove it.") from error
-    except tomllib.TOMLDecodeError as error:
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}.", "Correct or remove it.") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{file} is not UTF-8 text: {error}.", "Save it as UTF-8.") from error
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{file} is not valid TOML: {error}.", "Correct that line.") from error
     types = dict(setting_types())
     for name, value in _flatten(table):
@@ -140,13 +145,13 @@ def _checked(name: str, value: object, types: Mapping[str, Any], where: str) -> 
         raise UsageError(f"{where}: unknown setting {name!r}.{_nearest(name, types)}")
     hint = types[name]
     if hint is float and type(value) is int:
-        return float(value)
-    if get_args(hint)[:1] == (str,) and isinstance(value, list) and all(isinstance(v, str) for v in value):
-        return tuple(value)
-    wanted = tuple(k for k in get_args(hint) if k is not type(None)) or (hint,)
-    if type(value) not in wanted:
-        raise UsageError(f"{where}: {name} = {value!r} is not {_kind(hint)}.")
-    return value
+        value = float(str(value))  # TOML has no largest whole number: too large a one is inf
+    if get_origin(hint) is tuple:
+        if isinstance(value, list) and all(isinstance(v, str) for v in value):
+            return tuple(value)
+    elif type(value) in (get_args(hint) or (hint,)):
+        return value
+    raise UsageError(f"{where}: {name} = {value!r} is not {_kind(hint)}.")
 
 
 def _kind(hint: Any) -> str:
@@ -158,9 +163,8 @@ def _kind(hint: Any) -> str:
 
 
 def _nearest(name: str, known: Mapping[str, object]) -> str:
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
-    if not near:  # right name, wrong table
-        near = [k for k in known if k.rpartition(".")[2] == name.rpartition(".")[2]][:1]
+    near = [k for k in known if k.rpartition(".")[2] == name.rpartition(".")[2]]  # right name, wrong table
+    near = near or difflib.get_close_matches(name, known, n=1, cutoff=0.4)
     return f" Did you mean {near[0]!r}?" if near else f" Known: {', '.join(sorted(known))}."
 
 
@@ -183,13 +187,20 @@ def _validated(settings: Settings) -> Settings:
         (0.0 < s.top_p <= 1.0, "sampling.top_p must be above 0 and at most 1."),
         (0.0 <= s.min_p <= 1.0, "sampling.min_p must be between 0 and 1."),
         (s.top_k >= 0, "sampling.top_k must be 0 (off) or more."),
-        (s.repeat_penalty > 0, "sampling.repeat_penalty must be above 0."),
+        (0.0 < s.repeat_penalty < math.inf, "sampling.repeat_penalty must be above 0 and finite."),
+        (math.isfinite(s.frequency_penalty), "sampling.frequency_penalty must be finite."),
+        (math.isfinite(s.presence_penalty), "sampling.presence_penalty must be finite."),
         (s.max_tokens is None or s.max_tokens > 0, "sampling.max_tokens must be 1 or more."),
         (s.seed is None or 0 <= s.seed < 2**32 - 1, "sampling.seed must be between 0 and 4294967294."),
-        (e.ctx >= 0, "engine.ctx must be 0 (automatic) or more."),
-        (e.threads >= 0 and e.prefill_threads >= 0, "engine.threads must be 0 (automatic) or more."),
+        (0 <= e.ctx <= MAX_COUNT, f"engine.ctx must be between 0 (automatic) and {MAX_COUNT}."),
+        (0 <= e.threads <= MAX_THREADS, f"engine.threads must be between 0 (automatic) and {MAX_THREADS}."),
+        (
+            0 <= e.prefill_threads <= MAX_THREADS,
+            f"engine.prefill_threads must be between 0 (automatic) and {MAX_THREADS}.",
+        ),
         (e.kv_type in KV_TYPES, f"engine.kv_type must be one of {', '.join(KV_TYPES)}."),
-        (e.gpu_layers >= -1, "engine.gpu_layers must be -1 (all), 0 or more."),
+        (-1 <= e.gpu_layers <= MAX_COUNT, f"engine.gpu_layers must be between -1 (all) and {MAX_COUNT}."),
+        (math.isfinite(e.lora_scale), "engine.lora_scale must be finite."),
     ]
     for holds, message in rules:
         if not holds:

@@ -11,7 +11,7 @@ from contextlib import aclosing
 from router.backend import Backend
 from router.errors import RouterError
 from router.reasoning import separate_reasoning
-from router.request import ChatRequest, Decision, Event, Failed, Routed
+from router.request import ChatRequest, Decision, Event, Failed, Finished, Routed
 
 
 class Dispatch:
@@ -27,12 +27,20 @@ class Dispatch:
         stops the computation.
         """
         yield Routed(self._decide())
+        finished = False
         try:
-            async with aclosing(separate_reasoning(self._local.stream(request))) as events:
+            async with aclosing(self._answer(request)) as events:
                 async for event in events:
+                    finished = isinstance(event, Finished)
                     yield event
         except RouterError as error:
-            yield Failed(error)
+            if not finished:  # else the answer is whole; the next request meets the trouble itself
+                yield Failed(error)
+
+    def _answer(self, request: ChatRequest) -> AsyncGenerator[Event, None]:
+        answer = self._local.stream(request)
+        # What follows a schema or grammar is taken word for word: a mark in it is data.
+        return answer if request.response_format else separate_reasoning(answer)
 
     def _decide(self) -> Decision:
         return Decision("local", self._local.model, ("This is the only model configured.",))

@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from typing import Literal
 
+from router.errors import RouterError
 from router.request import Delta, Event, Finished, Kind, Reclassified, TokenScore
 
 OPEN, CLOSE = "<think>", "</think>"
@@ -65,25 +66,39 @@ async def separate_reasoning(events: AsyncGenerator[Event, None]) -> AsyncGenera
     """The same events with every Delta's kind told; closing it closes ``events``."""
     splitter = ReasoningSplitter()
     scores: tuple[TokenScore, ...] = ()  # of text still held back
+
+    def told(pieces: Iterator[tuple[str, Kind] | Reclassified]) -> Iterator[Event]:
+        nonlocal scores
+        for piece in pieces:
+            if isinstance(piece, Reclassified):
+                yield piece
+            else:
+                yield Delta(*piece, scores)
+                scores = ()
+
+    def held_back() -> Iterator[Event]:
+        nonlocal scores
+        yield from told(splitter.end())
+        if scores:
+            yield Delta("", scores=scores)
+            scores = ()
+
     async with aclosing(events):
-        async for event in events:
-            if isinstance(event, Delta) and event.kind == "text":
-                scores += event.scores
-                for piece in splitter.feed(event.text):
-                    if isinstance(piece, Reclassified):
-                        yield piece
-                    else:
-                        yield Delta(*piece, scores)
-                        scores = ()
-                continue
-            if isinstance(event, Finished):
-                for piece in splitter.end():
-                    if not isinstance(piece, Reclassified):
-                        yield Delta(*piece, scores)
-                        scores = ()
-                if scores:
-                    yield Delta("", scores=scores)
-            yield event
+        try:
+            async for event in events:
+                if isinstance(event, Delta) and event.kind == "text":
+                    scores += event.scores
+                    for said in told(splitter.feed(event.text)):
+                        yield said
+                    continue
+                if isinstance(event, Finished):
+                    for said in held_back():
+                        yield said
+                yield event
+        except RouterError:  # what was said before it stays valid
+            for said in held_back():
+                yield said
+            raise
 
 
 def overlap(text: str, mark: str) -> int:

@@ -68,6 +68,9 @@ class ResponseFormat:
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
+    """What is asked. A last message by the assistant is the beginning of the answer:
+    the backend goes on from its end and sends only what follows."""
+
     messages: tuple[Message, ...]
     sampling: Sampling = field(default_factory=Sampling)
     response_format: ResponseFormat | None = None

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from router.backend import ModelInfo
 from router.errors import RouterError
-from router.request import ChatRequest, Delta, Event, Finished, Message, Progress, Timings, Usage
+from router.request import ChatRequest, Delta, Event, Failed, Finished, Message, Progress, Timings, Usage
 
 
 @dataclass(slots=True)
@@ -19,7 +19,7 @@ class ScriptedBackend:
     """Plays ``script`` for every request, ``tokens_per_s`` Deltas a second.
 
     A str in the script is one Delta, an event is sent as it is, an error is
-    raised. Where no Finished is scripted, one is added. ``requests`` keeps what was
+    raised. Where no end (Finished or Failed) is scripted, a Finished is added. ``requests`` keeps what was
     asked; ``closed`` counts streams that were closed before their end.
     """
 
@@ -46,7 +46,7 @@ class ScriptedBackend:
                     await self._pace(started, sent)
                     yield Delta(step)
                 else:
-                    ended = isinstance(step, Finished)
+                    ended = isinstance(step, Finished | Failed)
                     yield step
             if not ended:
                 ended = True

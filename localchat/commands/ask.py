@@ -1,7 +1,7 @@
 """``localchat ask``: one answer, for pipes and scripts.
 
-Nothing but the answer goes to standard output; progress and notices go to
-standard error, and only when a person watches it.
+Nothing but the answer goes to standard output. Notices go to standard error, and
+so does progress when a person watches it.
 """
 
 from __future__ import annotations
@@ -12,19 +12,22 @@ import contextlib
 import json
 import os
 import sys
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Protocol
 
-from localchat.errors import LocalchatError, UsageError
+from localchat.errors import UsageError
 from localchat.flags import FAILED, add_model_arguments, setting_flags
+from router.errors import ContextOverflow, RouterError
 from router.request import Delta, Failed, Finished, Notice, Progress, Reclassified, ResponseFormat, Routed
 
 if TYPE_CHECKING:
     from localchat.compose import Program
-    from localchat.session import TurnEvent
+    from localchat.session import OldTurn, TurnEvent
 
-ATTACHMENT_LIMIT_BYTES = 8 << 20
+INPUT_LIMIT_BYTES = 8 << 20
+"""Of each file and of standard input: more than any window holds, and little enough to read at once."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,6 +35,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     ask = parser.add_argument_group("question")
     ask.add_argument("--attach", metavar="FILE", action="append", default=[], help="add a text file")
     ask.add_argument("-c", "--continue", dest="go_on", action="store_true", help="in the latest conversation")
+    ask.add_argument(
+        "--on-overflow",
+        choices=("fail", "drop", "summarise"),
+        default="fail",
+        help="when the conversation no longer fits: fail, or drop or summarise its oldest turns",
+    )
     ask.add_argument("--incognito", action="store_true", help="keep nothing on disk")
     answer = parser.add_argument_group("answer")
     shape = answer.add_mutually_exclusive_group()
@@ -64,14 +73,54 @@ async def _answer(program: Program, question: str, args: argparse.Namespace) -> 
     try:
         if args.go_on and (latest := program.history.latest()):
             program.session.open(latest.id)
-        show = _Json() if args.json else _Events() if args.events else _Plain()
-        async with contextlib.aclosing(program.session.send(storable(question))) as events:
-            async for event in events:
-                show.take(event)
-        show.end()
+            if args.system is not None:
+                program.session.system = args.system
+        show: _Show = _Json() if args.json else _Events() if args.events else _Plain()
+        await _ask(program, storable(question), args.on_overflow, show)
         return show.code
     finally:
         await program.close()
+
+
+async def _ask(program: Program, question: str, on_overflow: str, show: _Show) -> None:
+    from localchat.session import SUMMARY_ROOM_TOKENS
+
+    session, summarise = program.session, on_overflow == "summarise"
+    overflow = await _turn(session.send(question), show, hold_overflow=on_overflow != "fail")
+    if overflow is None:
+        return
+    spare = SUMMARY_ROOM_TOKENS if summarise else 0
+    try:
+        turns = await session.turns_in_the_way(overflow, program.model.count_tokens, spare)
+    except RouterError as error:
+        show.take(Failed(error))
+        return
+    show.take(Notice(_which(turns, "Summarising" if summarise else "Leaving out")))
+    ids = [i for turn in turns for i in turn.message_ids]
+    await _turn(session.answer_without(ids, summarise=summarise), show)
+
+
+async def _turn(
+    events: AsyncGenerator[TurnEvent, None], show: _Show, *, hold_overflow: bool = False
+) -> ContextOverflow | None:
+    """Show a turn; with ``hold_overflow`` an overflow is returned instead."""
+    from localchat.session import Started
+
+    overflow, started = None, False
+    async with contextlib.aclosing(events):
+        async for event in events:
+            started = started or isinstance(event, Started)
+            if hold_overflow and isinstance(event, Failed) and isinstance(event.error, ContextOverflow):
+                overflow = event.error
+            elif started or isinstance(event, Progress | Notice | Failed):  # a summary is not the answer
+                show.take(event)
+    return overflow
+
+
+def _which(turns: Sequence[OldTurn], doing: str) -> str:
+    which = f"the {len(turns)} oldest turns" if len(turns) > 1 else "the oldest turn"
+    words = ", ".join(f"“{turn.words}”" for turn in turns)
+    return f"{doing} {which} to make room: {words}."
 
 
 # -- what is asked
@@ -81,7 +130,7 @@ def _question(args: argparse.Namespace) -> str:
     parts = [" ".join(args.prompt)]
     parts += [_attachment(Path(name)) for name in args.attach]
     if not sys.stdin.isatty():
-        parts.append(sys.stdin.buffer.read().decode("utf-8", "replace"))
+        parts.append(_bounded(sys.stdin.buffer, "Standard input").decode("utf-8", "replace"))
     question = "\n\n".join(part for part in parts if part.strip())
     if not question:
         raise UsageError("There is no question.", 'Write `localchat ask "..."` or pipe it in.')
@@ -97,13 +146,17 @@ def _attachment(path: Path) -> str:
 
 def _read(path: Path) -> bytes:
     try:
-        if path.stat().st_size > ATTACHMENT_LIMIT_BYTES:
-            raise UsageError(
-                f"{path} is larger than {ATTACHMENT_LIMIT_BYTES >> 20} MiB.", "Attach a part of it."
-            )
-        return path.read_bytes()
+        with path.open("rb") as file:
+            return _bounded(file, str(path))
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
+
+
+def _bounded(file: IO[bytes], name: str) -> bytes:
+    data = file.read(INPUT_LIMIT_BYTES + 1)  # its size is not asked: a pipe has none
+    if len(data) > INPUT_LIMIT_BYTES:
+        raise UsageError(f"{name} is larger than {INPUT_LIMIT_BYTES >> 20} MiB.", "Give a part of it.")
+    return data
 
 
 def _response_format(args: argparse.Namespace) -> ResponseFormat | None:
@@ -118,6 +171,12 @@ def _response_format(args: argparse.Namespace) -> ResponseFormat | None:
 
 
 # -- what is shown
+
+
+class _Show(Protocol):
+    code: int
+
+    def take(self, event: TurnEvent) -> None: ...
 
 
 @dataclass(slots=True)
@@ -139,16 +198,19 @@ class _Plain:
                 self._show_status(event)
             case Notice(text):
                 self._clear_status()
-                print(f"localchat: {text}", file=sys.stderr)
+                _tell(text)
+            case Finished():
+                self._clear_status()
+                self._end_line()
             case Failed(error):
                 self._clear_status()
                 self.code = FAILED
-                self.end()
-                print(f"localchat: {error}", file=sys.stderr)
+                self._end_line()
+                _tell(str(error))
             case _:
                 pass
 
-    def end(self) -> None:
+    def _end_line(self) -> None:
         if not self._ends_line:
             print(flush=True)
             self._ends_line = True
@@ -188,17 +250,17 @@ class _Json:
                 self._text, self._reasoning = "", self._reasoning + self._text
             case Finished():
                 figures = {"usage": asdict(event.usage), "timings": asdict(event.timings)}
-                self._object |= {"finish_reason": event.finish_reason, **figures}
+                self._object |= {"text": self._text, "finish_reason": event.finish_reason, **figures}
+                if self._reasoning:
+                    self._object["reasoning"] = self._reasoning
+                print(json.dumps(self._object, ensure_ascii=False), flush=True)
+            case Notice(text):
+                _tell(text)
             case Failed(error):
-                raise LocalchatError(str(error))
+                self.code = FAILED
+                _tell(str(error))
             case _:
                 pass
-
-    def end(self) -> None:
-        self._object["text"] = self._text
-        if self._reasoning:
-            self._object["reasoning"] = self._reasoning
-        print(json.dumps(self._object, ensure_ascii=False))
 
 
 @dataclass(slots=True)
@@ -214,7 +276,10 @@ class _Events:
             line |= {"kind": type(event.error).__name__, "message": str(event.error)}
         else:
             line |= asdict(event)
+        if isinstance(event, Notice):
+            _tell(event.text)
         print(json.dumps(line, ensure_ascii=False), flush=True)
 
-    def end(self) -> None:
-        """Nothing is held back."""
+
+def _tell(text: str) -> None:
+    print(f"localchat: {text}", file=sys.stderr, flush=True)

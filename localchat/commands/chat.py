@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not (sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()):  # drawn on stderr
         raise UsageError("The chat needs a terminal.", "In pipes and scripts use `localchat ask`.")
     from localchat.compose import build
     from localchat.paths import find_paths

@@ -23,6 +23,7 @@ from localchat import __version__
 from localchat.errors import LocalchatError
 from localchat.paths import Paths, find_paths
 
+ENGINE_PATIENCE_S = 60
 PACKAGES = ("textual", "llama-cpp-python", "llguidance", "numpy", "httpx")
 CPU_FEATURES = {
     "AVX": "avx",
@@ -82,11 +83,16 @@ def _package(name: str) -> Finding:
 
 def _engine() -> Iterator[Finding]:
     command = [sys.executable, "-m", "localchat.engines.build_info"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     try:
+        done = subprocess.run(command, capture_output=True, timeout=ENGINE_PATIENCE_S, check=False)
         build = json.loads(done.stdout)
+    except subprocess.TimeoutExpired:
+        yield Finding("engine", "fault", f"llama.cpp does not start within {ENGINE_PATIENCE_S} s; try again")
+        return
     except ValueError:
-        words = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
+        words = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:] or [
+            f"exit code {done.returncode}"
+        ]
         yield Finding("engine", "fault", f"llama.cpp does not start: {words[0]}")
         return
     yield Finding(
@@ -156,13 +162,17 @@ def _files(paths: Paths) -> Iterator[Finding]:
         yield Finding("conversations", "fault", str(error))
     yield Finding("pulled models", "ok", str(paths.models))
     yield Finding("cache", "ok", str(paths.cache))
-    folder = next(p for p in (paths.data, *paths.data.parents) if p.exists())
+    folder = next(p for p in (paths.data, *paths.data.parents) if os.path.exists(p))
+    if not (folder.is_dir() and os.access(folder, os.W_OK)):
+        where = "your home or LOCALCHAT_HOME must lie elsewhere"
+        yield Finding("disk", "fault", f"{folder} is not a folder you can write to: {where}")
+        return
     free = shutil.disk_usage(folder).free
     yield Finding("disk", "ok" if free > 1e9 else "hint", f"{free / 1e9:.1f} GB free in {folder}")
 
 
 def _memory() -> Finding:
-    from localchat.engines.load import available_bytes
+    from bandwidth_model.machine import available_bytes
 
     free = available_bytes()
     return Finding("memory", "ok" if free > 500e6 else "hint", f"{free / 1e9:.1f} GB available to a model")

@@ -18,21 +18,27 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     listing = actions.add_parser("list", help="the newest conversations")
-    listing.add_argument("-n", "--limit", type=int, default=20, metavar="N")
+    listing.add_argument("-n", "--limit", type=_number, default=20, metavar="N")
     listing.add_argument("--json", action="store_true")
     search = actions.add_parser("search", help="find words in all messages")
     search.add_argument("words", nargs="+")
     search.add_argument("--json", action="store_true")
     export = actions.add_parser("export", help="one conversation as Markdown or JSON")
-    export.add_argument("id", type=int)
+    export.add_argument("id", type=_number)
     export.add_argument("--format", choices=("md", "json"), default="md")
     export.add_argument("--reasoning", action="store_true", help="with the model's reasoning (Markdown)")
     export.add_argument("-o", "--output", metavar="FILE", help="instead of standard output")
     rename = actions.add_parser("rename", help="give a conversation another title")
-    rename.add_argument("id", type=int)
+    rename.add_argument("id", type=_number)
     rename.add_argument("title")
     delete = actions.add_parser("delete", help="delete a conversation for good")
-    delete.add_argument("id", type=int)
+    delete.add_argument("id", type=_number)
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) < 2**63:  # what SQLite can count
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 on")
+    return int(text)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -47,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(history: History, args: argparse.Namespace) -> None:
-    found = history.conversations(limit=max(1, args.limit))
+    found = history.conversations(limit=args.limit)
     if args.json:
         rows = [
             {"id": c.id, "title": c.title, "updated_at": c.updated_at, "messages": c.message_count}

@@ -19,6 +19,7 @@ class Constraint:
         """Raises InvalidRequest when ``wanted`` does not compile: it is never ignored."""
         from llguidance import LLMatcher
 
+        self._wanted = wanted
         self._matcher = LLMatcher(tokenizer, _grammar(wanted), log_level=0)
         if self._matcher.is_error():
             raise _refused(wanted, self._matcher.get_error())
@@ -39,7 +40,7 @@ class Constraint:
 
     def accept(self, token: int) -> None:
         if not self._matcher.consume_token(token) and self._matcher.is_error():
-            raise InvalidRequest(f"The constraint failed: {self._matcher.get_error()}.")
+            raise _refused(self._wanted, self._matcher.get_error())
 
 
 def _grammar(wanted: ResponseFormat) -> str:
@@ -68,4 +69,9 @@ def _grammar(wanted: ResponseFormat) -> str:
 
 def _refused(wanted: ResponseFormat, why: str) -> InvalidRequest:
     name = {"json_schema": "JSON schema", "regex": "regular expression"}.get(wanted.kind, "grammar")
-    return InvalidRequest(f"The {name} cannot be used: {why.strip()[:500]}.", "Correct it and ask again.")
+    return InvalidRequest(f"The {name} cannot be used: {_first_words(why)}.", "Correct it and ask again.")
+
+
+def _first_words(why: str) -> str:
+    """Without the parser's state, which follows in <state>."""
+    return why.partition("<state>")[0].strip().rstrip(".")[:500]

@@ -11,13 +11,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from localchat.engines.constraint import Constraint
+from localchat.engines.prompt import Prompt, Prompter
 from localchat.engines.runtime import Logits, Runtime
 from localchat.engines.sampler import Sampler
 from localchat.engines.scores import Scorer
-from localchat.engines.template import BadTemplate, ChatTemplate, render
 from localchat.engines.text import TextStream
 from localchat.engines.threads import ThreadTuner
-from router.errors import ContextOverflow, InvalidRequest
+from router.errors import ContextOverflow
 from router.request import (
     ChatRequest,
     Delta,
@@ -25,6 +25,7 @@ from router.request import (
     Finished,
     FinishReason,
     Message,
+    Notice,
     Progress,
     ResponseFormat,
     Timings,
@@ -73,48 +74,14 @@ class Generator:
         self._runtime = runtime
         self._vocabulary_size = vocabulary_size
         self._decode_threads, self._prefill_threads = decode_threads, prefill_threads
-        self._template: ChatTemplate | None = None
+        self._prompter = Prompter(runtime)
         self._scorer = Scorer(vocabulary_size)
-        self._past: list[int] = []  # tokens in the runtime's cache
-        self._past_text = ""  # the prompt and answer they stand for
+        self._past = Prompt([], "")  # what the runtime's cache holds
         self._constraint_tokenizer: object = None
 
-    # -- the prompt
-
     def prompt_tokens(self, messages: Sequence[Message]) -> list[int]:
-        """The templated conversation as tokens, reusing those of the last answer.
-
-        Raises InvalidRequest when the model's template fails.
-        """
-        return self._tokenize_prompt(messages)[0]
-
-    def _tokenize_prompt(self, messages: Sequence[Message]) -> tuple[list[int], str]:
-        runtime = self._runtime
-        bos = runtime.special_text("bos")
-        if self._template is None:
-            self._template = self._compile(bos)
-        risky = any("<" in m.content or "[" in m.content for m in messages)
-        try:
-            segments = render(self._template, messages, runtime.control_texts() if risky else ())
-        except BadTemplate as error:
-            raise InvalidRequest(str(error), "Try another file of this model.") from error
-        if len(segments) == 1 and segments[0].text.startswith(self._past_text) and self._past_text:
-            # The same text as what was generated, though it might tokenise otherwise
-            # on its own. What follows begins with a control token: a clean cut.
-            rest = runtime.tokenize(segments[0].text[len(self._past_text) :], special=True, start=False)
-            if rest and not runtime.piece(rest[0]):
-                return self._past + rest, segments[0].text
-        tokens: list[int] = []
-        for number, segment in enumerate(segments):
-            start = number == 0 and not (bos and segment.text.startswith(bos))
-            tokens += runtime.tokenize(segment.text, special=not segment.literal, start=start)
-        return tokens, segments[0].text if len(segments) == 1 else ""
-
-    def _compile(self, bos: str) -> ChatTemplate:
-        try:
-            return ChatTemplate(self._runtime.template(), bos, self._runtime.special_text("eos"))
-        except BadTemplate as error:
-            raise InvalidRequest(str(error), "Try another file of this model.") from error
+        """The templated conversation as tokens. Raises InvalidRequest when the template fails."""
+        return self._prompter.prompt(messages, self._past).tokens
 
     # -- the answer
 
@@ -123,12 +90,14 @@ class Generator:
 
         Raises InvalidRequest, ContextOverflow, and Aborted when the runtime was told to stop.
         """
-        tokens, text = self._tokenize_prompt(request.messages)
-        limit = self._answer_limit(len(tokens), request.sampling.max_tokens)
+        prompt = self._prompter.prompt(request.messages, self._past)
+        limit = self._answer_limit(len(prompt.tokens), request.sampling.max_tokens)
         constraint = self._constraint(request.response_format) if request.response_format else None
-        tally = _Tally(prompt_tokens=len(tokens))
-        yield from self._prefill(tokens, tally)
-        yield from self._decode(request, constraint, limit, tally, text)
+        tally = _Tally(prompt_tokens=len(prompt.tokens))
+        if not self._past.tokens and not self._runtime.template():
+            yield Notice("This file has no chat template; it may be a base model, whose answers ramble.")
+        yield from self._prefill(prompt.tokens, tally)
+        yield from self._decode(request, constraint, limit, tally, prompt.text)
 
     def _answer_limit(self, prompt_tokens: int, max_tokens: int | None) -> int:
         window = self._runtime.window_tokens
@@ -145,10 +114,9 @@ class Generator:
     def _prefill(self, tokens: list[int], tally: _Tally) -> Iterator[Event]:
         started = time.perf_counter()
         # The last token is always computed: its logits are where the answer begins.
-        common = _common_prefix(self._past, tokens[:-1])
+        common = _common_prefix(self._past.tokens, tokens[:-1])
         done = tally.cached_tokens = self._runtime.keep(common)
-        del self._past[done:]
-        self._past_text = ""
+        self._past = Prompt(self._past.tokens[:done], "")
         total, size = len(tokens), FIRST_CHUNK
         while done < total:
             chunk = tokens[done : done + size]
@@ -156,8 +124,9 @@ class Generator:
             self._eval(chunk)
             seconds = time.perf_counter() - chunk_started
             done += len(chunk)
-            self._prefill_threads.observe(seconds / len(chunk))
-            self._apply_threads()
+            if len(chunk) >= FIRST_CHUNK:  # fewer cost more a token: that is no contention
+                self._prefill_threads.observe(seconds / len(chunk))
+                self._apply_threads()
             rate = len(chunk) / seconds if seconds else 0.0
             size = max(LEAST_CHUNK, min(MOST_CHUNK, int(rate * CHUNK_S) // LEAST_CHUNK * LEAST_CHUNK))
             if done < total or total - tally.cached_tokens > FIRST_CHUNK:
@@ -167,7 +136,7 @@ class Generator:
 
     def _eval(self, tokens: list[int]) -> None:
         self._runtime.eval(tokens)
-        self._past += tokens
+        self._past.tokens.extend(tokens)
 
     def _decode(
         self, request: ChatRequest, constraint: Constraint | None, limit: int, tally: _Tally, prompt: str
@@ -176,7 +145,7 @@ class Generator:
         greedy = request.sampling.temperature == 0.0 and not sampler.penalises and constraint is None
         stream, generated = TextStream(request.sampling.stop), bytearray()
         started = time.perf_counter()
-        ended = False
+        ended, fewest = False, self._decode_threads.settled
         reason: FinishReason = "length" if request.sampling.max_tokens == limit else "context"
         while True:
             logits = runtime.logits()
@@ -204,12 +173,13 @@ class Generator:
             now = time.perf_counter()
             tally.decode_s = now - started
             tally.decoded += 1
-            self._decode_threads.observe(now - token_started)
-            self._apply_threads()
+            if notice := self._adapt(now - token_started, fewest):
+                fewest = self._decode_threads.settled
+                yield notice
         if rest := stream.end():
             yield Delta(rest)
         if prompt and ended:  # then every token of the answer is in the cache
-            self._past_text = prompt + generated.decode("utf-8", "replace")
+            self._past = Prompt(self._past.tokens, prompt + generated.decode("utf-8", "replace"))
         yield tally.finished(reason)
 
     def _choose(
@@ -221,6 +191,16 @@ class Generator:
         forced = constraint.apply(logits) if constraint else False
         token = sampler.draw(logits)
         return token, self._scorer.score(float(raw[token]), forced)
+
+    def _adapt(self, token_s: float, fewest: int) -> Notice | None:
+        """Let the decode threads follow; the first time they become fewer is worth saying."""
+        self._decode_threads.observe(token_s)
+        self._apply_threads()
+        settled = self._decode_threads.settled
+        if settled >= fewest:
+            return None
+        plural = "s" if settled > 1 else ""
+        return Notice(f"Another program is using a core: decoding with {settled} thread{plural} for now.")
 
     def _apply_threads(self) -> None:
         self._runtime.set_threads(self._decode_threads.count, self._prefill_threads.count)

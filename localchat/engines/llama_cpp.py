@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from localchat.engines.llama_binding import load_binding
-from localchat.engines.runtime import Aborted, LoadFailed, LoadOptions, Logits
+from localchat.engines.protocol import LoadOptions
+from localchat.engines.runtime import Aborted, LoadFailed, Logits
 
 N_BATCH = 2048
 N_UBATCH = 512
-FIRST_CONTEXT_TOKENS = 2048
+FIRST_CONTEXT_TOKENS = 1024
 """The KV cache starts this small and doubles when needed: its memory is touched
 when it is made, so a full window would cost every short chat hundreds of MB."""
 GGML_TYPES = {"f32": 0, "f16": 1, "q4_0": 2, "q8_0": 8}  # ggml.h, enum ggml_type

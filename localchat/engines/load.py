@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import json
 import os
-import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bandwidth_model.machine import available_bytes, usable_cores
 from localchat.engines.generate import Generator
 from localchat.engines.llama_cpp import LlamaRuntime
-from localchat.engines.runtime import LoadFailed, LoadOptions
-from localchat.engines.threads import ThreadTuner, candidates
+from localchat.engines.protocol import LoadOptions
+from localchat.engines.runtime import LoadFailed
+from localchat.engines.threads import ThreadTuner, candidates, median
 from router.request import Event, Progress
 
 MEASURED_TOKENS = 8  # per thread count, after two that warm up
@@ -35,13 +36,15 @@ class Engine:
     generator: Generator
     decode: ThreadTuner
     prefill: ThreadTuner
+    known: KnownThreads | None  # None: the count was given
     facts: dict[str, Any]
 
-    @property
-    def info(self) -> dict[str, Any]:
-        return self.current_info()
+    def learn(self) -> None:
+        """Keep a higher thread count that paid: the first measurement met a busy machine."""
+        if self.known and self.known.best and self.decode.settled > self.known.best:
+            self.known.keep(self.decode.settled)
 
-    def current_info(self) -> dict[str, Any]:
+    def info(self) -> dict[str, Any]:
         """The fields of ModelInfo but for the name."""
         threads = {"decode_threads": self.decode.count, "prefill_threads": self.prefill.count}
         return {**self.facts, **threads, "engine": "llama_cpp"}
@@ -63,38 +66,19 @@ def load_engine(options: LoadOptions, report: Report) -> Engine:
     _fit_window(runtime)
     cores = usable_cores()
     counts = (options.threads,) if options.threads else candidates(cores)
-    best = options.threads or _best_threads(runtime, options, counts, report)
+    known = KnownThreads(runtime, options, counts) if len(counts) > 1 else None
+    best = counts[0]
+    if known:
+        best = known.best or _measure(runtime, counts, report)
+        known.keep(best)
     prefill_counts = (options.prefill_threads,) if options.prefill_threads else candidates(cores)
     decode, prefill = ThreadTuner(counts, best), ThreadTuner(prefill_counts, prefill_counts[-1])
     runtime.set_threads(decode.count, prefill.count)
     generator = Generator(runtime, runtime.vocabulary_size, decode, prefill)
-    return Engine(runtime, generator, decode, prefill, runtime.describe())
-
-
-def usable_cores() -> int:
-    """Cores this process may use: affinity and the container's quota respected."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    try:
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()[:2]
-        return max(1, min(cores, round(int(quota) / int(period))))
-    except (OSError, ValueError):
-        return cores
+    return Engine(runtime, generator, decode, prefill, known, runtime.describe())
 
 
 # -- memory
-
-
-def available_bytes() -> int:
-    """Memory a new program can have without swapping, the container's limit respected."""
-    import psutil
-
-    free = int(psutil.virtual_memory().available)
-    try:
-        limit = int(Path("/sys/fs/cgroup/memory.max").read_text())
-        used = int(Path("/sys/fs/cgroup/memory.current").read_text())
-        return min(free, max(0, limit - used))
-    except (OSError, ValueError):
-        return free
 
 
 def _check_memory(path: str) -> None:
@@ -118,18 +102,35 @@ def _fit_window(runtime: LlamaRuntime) -> None:
 # -- threads
 
 
-def _best_threads(runtime: LlamaRuntime, options: LoadOptions, counts: Sequence[int], report: Report) -> int:
-    if len(counts) == 1:
-        return counts[0]
-    key = f"{runtime.build()}|{os.path.getsize(options.path)}|{options.gpu_layers}|{counts}"
-    file = Path(options.cache_folder) / "threads.json" if options.cache_folder else None
-    known = _read_known(file)
-    if known.get(key) in counts:
-        return int(known[key])
-    best = _measure(runtime, counts, report)
-    if file:
-        _write_known(file, {**known, key: best})
-    return best
+class KnownThreads:
+    """The decode thread count measured for a build, machine and file, kept in a small cache file."""
+
+    def __init__(self, runtime: LlamaRuntime, options: LoadOptions, counts: Sequence[int]) -> None:
+        self._file = Path(options.cache_folder) / "threads.json" if options.cache_folder else None
+        size = os.path.getsize(options.path)
+        self._key = f"{runtime.build()}|{size}|{options.gpu_layers}|{tuple(counts)}"
+        best = self._read().get(self._key)
+        self.best: int | None = best if best in counts else None
+
+    def keep(self, best: int) -> None:
+        """Does nothing when it is known already; a folder that cannot be written is no error."""
+        if self._file is None or best == self.best:
+            return
+        self.best = best
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            part = self._file.with_suffix(f".{os.getpid()}")
+            part.write_text(json.dumps({**self._read(), self._key: best}, indent=1))
+            part.replace(self._file)
+        except OSError:
+            pass  # measured again next time
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            known = json.loads(self._file.read_text()) if self._file else {}
+        except (OSError, ValueError):
+            return {}  # a cache: measuring again is the repair
+        return known if isinstance(known, dict) else {}
 
 
 def _measure(runtime: LlamaRuntime, counts: Sequence[int], report: Report) -> int:
@@ -141,32 +142,14 @@ def _measure(runtime: LlamaRuntime, counts: Sequence[int], report: Report) -> in
         runtime.set_threads(count, count)
         times = [_timed_eval(runtime, token) for _ in range(MEASURED_TOKENS + 2)][2:]
         runtime.keep(0)
-        medians[count] = statistics.median(times)
+        medians[count] = median(times)
         if medians[count] > 1.5 * min(medians.values()):
             break  # more threads only get worse from here
     fastest = min(medians.values())
-    return min(count for count, median in medians.items() if median <= 1.03 * fastest)
+    return min(count for count, time_s in medians.items() if time_s <= 1.03 * fastest)
 
 
 def _timed_eval(runtime: LlamaRuntime, tokens: list[int]) -> float:
     started = time.perf_counter()
     runtime.eval(tokens)
     return time.perf_counter() - started
-
-
-def _read_known(file: Path | None) -> dict[str, Any]:
-    try:
-        known = json.loads(file.read_text()) if file else {}
-        return known if isinstance(known, dict) else {}
-    except (OSError, ValueError):
-        return {}  # a cache: measuring again is the repair
-
-
-def _write_known(file: Path, known: dict[str, Any]) -> None:
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        part = file.with_suffix(f".{os.getpid()}")
-        part.write_text(json.dumps(known, indent=1))
-        part.replace(file)
-    except OSError:
-        pass  # measured again next time

@@ -21,8 +21,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import asdict, replace
 from typing import IO, Any
 
-from localchat.engines.protocol import event_from_wire, request_to_wire
-from localchat.engines.runtime import LoadOptions
+from localchat.engines.protocol import LoadOptions, event_from_wire, request_to_wire
 from router.backend import ModelInfo
 from router.errors import BackendCrashed, ContextOverflow, InvalidRequest, ModelUnavailable, RouterError
 from router.request import ChatRequest, Delta, Event, Finished, Message, Notice
@@ -149,11 +148,9 @@ class EngineModel:
                 await self.close()
 
     async def _explained(self, error: RouterError) -> ModelUnavailable:
-        reason = await asyncio.to_thread(self._diagnose) or error.message
-        return ModelUnavailable(
-            f"{self.model} cannot be loaded: {reason.rstrip('.')}.",
-            "Choose another model, or see `localchat weights info`.",
-        )
+        why = await asyncio.to_thread(self._diagnose)
+        next_step = "" if why else "Choose another model, or see `localchat weights info`."
+        return ModelUnavailable(f"{self.model} cannot be loaded: {why or error.message}", next_step)
 
     async def _command(self, do: str, request: ChatRequest) -> AsyncGenerator[dict[str, Any], None]:
         assert self._child
@@ -292,8 +289,9 @@ class _Child:
         return f"The engine ended {how}{': ' + lines[-1][:300] if lines else ''}."
 
     def kill(self) -> None:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
             self._process.kill()
+            self._process.wait(STOP_PATIENCE_S)  # at once, unless it hangs in the kernel
         self._release()
 
     def end(self) -> None:
@@ -311,6 +309,7 @@ class _Child:
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
+        self._log.close()
 
 
 def _line(message: dict[str, Any]) -> bytes:

@@ -6,10 +6,9 @@ always of the same version.
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from localchat.engines.runtime import LoadOptions
 from router.request import (
     ChatRequest,
     Delta,
@@ -26,6 +25,21 @@ from router.request import (
 )
 
 Wire = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadOptions:
+    """How to load a model; 0 means chosen for this machine (see EngineSettings)."""
+
+    path: str
+    ctx: int = 0
+    threads: int = 0
+    prefill_threads: int = 0
+    kv_type: str = "f16"
+    gpu_layers: int = 0
+    lora: str = ""
+    lora_scale: float = 1.0
+    cache_folder: str = ""
 
 
 def request_to_wire(request: ChatRequest) -> Wire:

@@ -3,28 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 Logits = npt.NDArray[np.float32]
-
-
-@dataclass(frozen=True, slots=True)
-class LoadOptions:
-    """How to load a model; 0 means chosen for this machine (see EngineSettings)."""
-
-    path: str
-    ctx: int = 0
-    threads: int = 0
-    prefill_threads: int = 0
-    kv_type: str = "f16"
-    gpu_layers: int = 0
-    lora: str = ""
-    lora_scale: float = 1.0
-    cache_folder: str = ""
 
 
 class Aborted(Exception):

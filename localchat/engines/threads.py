@@ -19,7 +19,11 @@ a long contention costs a few per cent and its end is noticed in seconds."""
 
 
 class ThreadTuner:
-    """Chooses among ``counts`` (ascending), starting from ``count``."""
+    """Chooses among ``counts`` (ascending), starting from ``count``.
+
+    ``count`` is to be used for the next token; ``settled`` is the choice that a
+    trial may be testing.
+    """
 
     def __init__(self, counts: Sequence[int], count: int) -> None:
         self._counts = tuple(counts)
@@ -39,7 +43,7 @@ class ThreadTuner:
         self._waited += seconds
         if len(self._recent) < RECENT or not (self._lower or self._higher):
             return self.count
-        now = _median(self._recent)
+        now = median(self._recent)
         usual = self._usual or now
         if now > SLOWER * usual and self._lower:
             self._start(self._lower)
@@ -50,7 +54,7 @@ class ThreadTuner:
         return self.count
 
     def _settle(self, count: int) -> None:
-        self.count = self._settled = count
+        self.count = self.settled = count
         self._lower = max((c for c in self._counts if c < count), default=0)
         self._higher = min((c for c in self._counts if c > count), default=0)
 
@@ -60,11 +64,11 @@ class ThreadTuner:
     def _judge_trial(self, seconds: float) -> None:
         assert self._trial is not None
         self._trial.append(seconds)
-        incumbent = _median(self._recent)
+        incumbent = median(self._recent)
         hopeless = len(self._trial) >= 2 and min(self._trial) > 1.5 * incumbent
         if len(self._trial) < TRIAL and not hopeless:
             return
-        candidate, rose = _median(self._trial[1:]), self.count > self._settled
+        candidate, rose = median(self._trial[1:]), self.count > self.settled
         if candidate < 0.95 * incumbent:
             self._usual = candidate
             self._recent.clear()
@@ -72,14 +76,15 @@ class ThreadTuner:
             self._settle(self.count)
         else:
             self._usual = incumbent
-            self._settle(self._settled)
+            self._settle(self.settled)
             if rose:
                 self._wait = min(2 * self._wait, LAST_WAIT_S)
         self._trial, self._waited = None, 0.0
 
 
-def _median(values: Iterable[float]) -> float:
-    ordered = sorted(values)  # of a handful: a third of the time of statistics.median
+def median(values: Iterable[float]) -> float:
+    """The upper median: of a handful, at a third of the time of statistics.median."""
+    ordered = sorted(values)
     return ordered[len(ordered) // 2]
 
 

@@ -24,7 +24,7 @@ from localchat.engines.runtime import Aborted, LoadFailed
 from router.errors import ContextOverflow, InvalidRequest
 from router.request import Delta, Event, TokenScore
 
-FLUSH_S = 0.03
+FLUSH_S = 0.05
 """Deltas within this time share a line: each one wakes the parent, which takes a
 core away from the decoding threads."""
 
@@ -101,13 +101,14 @@ class Worker:
         self._engine = load_engine(options_from_wire(command["options"]), report)
         gc.collect()
         gc.freeze()  # what is loaded stays: no collection looks at it again
-        self._send(number, loaded=self._engine.info)
+        self._send(number, loaded=self._engine.info())
 
     def _answer(self, command: Command) -> None:
         request = request_from_wire(command["request"])
         for event in self._gathered(self._engine.generator.answer(request)):
             self._send(command["id"], event=event_to_wire(event))
-        self._send(command["id"], info=self._engine.current_info(), finished=True)
+        self._send(command["id"], info=self._engine.info(), finished=True)
+        self._engine.learn()
 
     def _gathered(self, events: Iterator[Event]) -> Iterator[Event]:
         """Deltas joined within FLUSH_S; the first is sent at once."""

@@ -204,6 +204,13 @@ class ChatScreen(Screen[None]):
             await self.transcript.cut_from(editing.id)
             self.turns.start(self.session.edit(editing.id, text))
 
+    async def go_on(self, reply: StoredMessage) -> None:
+        """Continue an unfinished reply in place."""
+        await self.idle()
+        await self.transcript.cut_from(reply.id)
+        self.transcript.jump_to_end()
+        self.turns.start(self.session.go_on(reply.id))
+
     async def regenerate(self, message: StoredMessage) -> None:
         await self.idle()
         if message.role == "user":

@@ -23,7 +23,6 @@ from router.request import ResponseFormat
 if TYPE_CHECKING:
     from localchat.tui.chat import ChatScreen
 
-CONTINUE = "Continue exactly where you stopped. Do not repeat anything."
 THEME_NAMES = {"textual-ansi": "ansi-dark", "ansi": "ansi-dark"}
 
 
@@ -89,8 +88,10 @@ class CommandRunner:
         if info is None:
             raise UsageError("There is nothing to export yet.")
         kind, name = _export_target(argument, info.title)
-        messages = self._chat.session.transcript()
-        text = to_markdown(info, messages) if kind == "md" else _json(to_json(info, messages))
+        if kind == "md":
+            text = to_markdown(info, self._chat.session.transcript())
+        else:
+            text = _json(to_json(info, self._chat.program.history.tree(info.id)))
         path = self._chat.prompt.path(name)
         await asyncio.to_thread(_write_new, path, text)
         self._chat.tell(f"Exported to {path}")
@@ -148,7 +149,10 @@ class CommandRunner:
         await self._chat.app.run_action("quit")
 
     async def do_continue(self, _: str) -> None:
-        await self._chat.send(CONTINUE)
+        view = self._chat.transcript.last_reply()
+        if view is None or view.stored.id != self._chat.session.leaf_id:
+            raise UsageError("There is no reply to go on with.")
+        await self._chat.go_on(view.stored)
 
     def _oldest(self, argument: str) -> list[int]:
         """The ids of the oldest ``argument`` (2) messages that are not left out yet."""

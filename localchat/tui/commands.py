@@ -31,7 +31,7 @@ COMMANDS = (
     Command("system", "[TEXT]", "System prompt of this conversation", "f3"),
     Command("regenerate", "", "Answer again, as a new branch", "ctrl+r"),
     Command("edit", "", "Edit your last message, as a new branch"),
-    Command("continue", "", "Ask for the rest of an unfinished reply"),
+    Command("continue", "", "Go on with an unfinished reply where it stopped"),
     Command("copy", "[NUMBER]", "Copy the last reply, or one of its code blocks"),
     Command("export", "[md|json] [FILE]", "Write this conversation to a file"),
     Command("attach", "FILE", "Attach a text file to the next message"),

@@ -16,20 +16,18 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
-from localchat.history import StoredMessage
+from localchat.session import CountTokens, OldTurn, Session
 from localchat.tui.panel import Panel
 from localchat.tui.safe_text import one_line
-from router.backend import LocalModel
 from router.errors import ContextOverflow
 from router.request import Message
 
 
 @dataclass(frozen=True, slots=True)
-class OldTurn:
-    """A question with its answers, as it would be left out."""
+class SizedTurn:
+    """A turn as it would be left out, and the tokens that frees."""
 
-    message_ids: tuple[int, ...]
-    words: str
+    turn: OldTurn
     tokens: int
 
 
@@ -39,32 +37,28 @@ class Choice:
     message_ids: tuple[int, ...] = ()
 
 
-async def old_turns(messages: Sequence[StoredMessage], model: LocalModel) -> list[OldTurn]:
-    """The turns before the last question that the model still sees, oldest first."""
-    groups: list[list[StoredMessage]] = []
-    for message in messages:
-        if message.excluded:
-            continue
-        if message.role == "user" or message.kind == "summary" or not groups:
-            groups.append([])
-        groups[-1].append(message)
+async def sized(session: Session, count: CountTokens) -> list[SizedTurn]:
+    """The turns that may be left out, oldest first.
+
+    Each is counted before a question, less the question alone: a template may put
+    a system prompt of its own before whatever comes first.
+    """
+    messages = {m.id: Message(m.role, m.content) for m in session.transcript()}
+    question = Message("user", "?")
+    alone = await count([question])
     return [
-        OldTurn(
-            tuple(m.id for m in group),
-            one_line(group[0].content, 60),
-            await model.count_tokens([Message(m.role, m.content) for m in group]),
-        )
-        for group in groups[:-1]
+        SizedTurn(turn, await count([*(messages[i] for i in turn.message_ids), question]) - alone)
+        for turn in session.old_turns()
     ]
 
 
-def turns_to_drop(turns: Sequence[OldTurn], excess_tokens: int) -> int:
+def turns_to_drop(turns: Sequence[SizedTurn], excess_tokens: int) -> int:
     """How many of the oldest must go; all of them may not be enough."""
     freed = 0
-    for count, turn in enumerate(turns, 1):
+    for number, turn in enumerate(turns, 1):
         freed += turn.tokens
         if freed >= excess_tokens:
-            return count
+            return number
     return len(turns)
 
 
@@ -79,7 +73,7 @@ class OverflowPanel(Panel[Choice]):
         Binding("right", "step(1)", "More"),
     ]
 
-    def __init__(self, error: ContextOverflow, turns: Sequence[OldTurn]) -> None:
+    def __init__(self, error: ContextOverflow, turns: Sequence[SizedTurn]) -> None:
         super().__init__()
         self._error, self._turns = error, turns
         self._excess = error.prompt_tokens + error.reserved_tokens - error.window_tokens
@@ -99,8 +93,8 @@ class OverflowPanel(Panel[Choice]):
         )
         return Content("\n").join([*lines, Content(), Content(verdict)])
 
-    def _line(self, turn: OldTurn, leaves: bool) -> Content:
-        text = f"{'leave out' if leaves else 'keep':<10} {turn.tokens:>7,}  {turn.words}"
+    def _line(self, turn: SizedTurn, leaves: bool) -> Content:
+        text = f"{'leave out' if leaves else 'keep':<10} {turn.tokens:>7,}  {one_line(turn.turn.words, 60)}"
         return Content(text) if leaves else Content.styled(text, "$foreground 60%")
 
     def action_step(self, step: int) -> None:
@@ -108,6 +102,6 @@ class OverflowPanel(Panel[Choice]):
         self.query_one("#old-turns", Static).update(self._listing())
 
     def action_choose(self, action: Literal["drop", "summarise", "edit"]) -> None:
-        ids = tuple(i for turn in self._turns[: self._count] for i in turn.message_ids)
+        ids = tuple(i for turn in self._turns[: self._count] for i in turn.turn.message_ids)
         if action == "edit" or ids:
             self.dismiss(Choice(action, ids))

@@ -71,10 +71,9 @@ class Panels:
     # -- making room
 
     async def offer_room(self, error: ContextOverflow) -> None:
-        from localchat.tui.overflow import OverflowPanel, old_turns
+        from localchat.tui.overflow import OverflowPanel, sized
 
-        answered = [m for m in self._chat.session.transcript() if m.state != "failed"]
-        turns = await old_turns(answered, self._chat.program.model)
+        turns = await sized(self._chat.session, self._chat.program.model.count_tokens)
         self._open(OverflowPanel(error, turns), self._make_room)
 
     async def _make_room(self, choice: Choice | None) -> None:

@@ -232,7 +232,7 @@ class Turns:
         if not self._chat.is_running:
             return  # the program is ending; the session has saved the reply
         try:
-            stored = self._stored(view.stored.id)
+            stored = self._program.session.message(view.stored.id)
         except LocalchatError as failure:  # deleted, or the disk is gone: what is shown stays
             self._chat.notify_error(failure)
             return
@@ -245,12 +245,3 @@ class Turns:
         if stored.usage:
             self.show_usage([stored])
         self._chat.call_next(self._chat.turn_ended, stored, error)
-
-    def _stored(self, reply_id: int) -> StoredMessage:
-        stored = self._program.history.message(reply_id)
-        if stored.state == "streaming":  # stopped before the session asked the model
-            self._program.history.update(
-                reply_id, content=stored.content, reasoning=stored.reasoning, state="stopped"
-            )
-            stored = self._program.history.message(reply_id)
-        return stored

@@ -202,6 +202,6 @@ def counted(history: History, act: object) -> int:
         return 0
 
     connection.set_progress_handler(step, 1)
-    act()  # type: ignore[operator]
+    act()  # type: ignore[operator]  # made from words
     connection.set_progress_handler(None, 1)
     return count[0]

@@ -46,7 +46,7 @@ class Waits(list[float]):
     """A patience that notes its waits instead of waiting."""
 
     def patience(self, **changes: float) -> Patience:
-        return Patience(sleep=self.append, **changes)  # type: ignore[arg-type]
+        return Patience(sleep=self.append, **changes)  # type: ignore[arg-type]  # made from words
 
 
 @pytest.fixture

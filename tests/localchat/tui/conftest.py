@@ -171,7 +171,7 @@ def long_conversation() -> Callable[[int], tuple[History, int, list[StoredMessag
         parent: int | None = None
         for n in range(count):
             role = "assistant" if n % 2 else "user"
-            parent = history.add(info.id, parent, role, f"Message {n} with some **text**.").id  # type: ignore[arg-type]
+            parent = history.add(info.id, parent, role, f"Message {n} with some **text**.").id  # type: ignore[arg-type]  # one of two roles
         return history, info.id, history.path(parent or 0)
 
     return build

@@ -77,11 +77,13 @@ async def test_summarise_shows_the_summary(chatting: Any, say: Any) -> None:
         ]  # fmt: skip
 
 
-async def test_continue_asks_for_the_rest(chatting: Any, say: Any) -> None:
+async def test_continue_goes_on_in_place(chatting: Any, say: Any) -> None:
     async with chatting() as (chat, pilot):
         await say(chat, pilot, "One")
+        said = chat.session.transcript()[1].content
         await say(chat, pilot, "/continue")
-        assert chat.session.transcript()[2].content.startswith("Continue exactly")
+        assert [m.content for m in chat.session.transcript()] == ["One", said + said]
+        assert chat.transcript.last_reply().copy_text == said + said
 
 
 async def test_copy_regenerate_edit(chatting: Any, say: Any) -> None:

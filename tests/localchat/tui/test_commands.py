@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from localchat.tui.command_runner import CommandRunner
-from localchat.tui.commands import COMMANDS, parse, starting_with, suggestion
+from localchat.tui.commands import COMMANDS, Command, parse, starting_with, suggestion
 from localchat.tui.completion import candidates
 
 
@@ -13,7 +13,7 @@ def test_every_command_has_a_method() -> None:
 
 
 @given(st.sampled_from(COMMANDS), st.text(alphabet="abc .", max_size=10))
-def test_a_command_is_read_with_its_argument(command, argument) -> None:  # type: ignore[no-untyped-def]
+def test_a_command_is_read_with_its_argument(command: Command, argument: str) -> None:
     call = parse(f"/{command.name} {argument}")
     assert call is not None
     assert (call.command, call.argument) == (command, argument.strip())

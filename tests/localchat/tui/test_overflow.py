@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from localchat.tui.overflow import OldTurn, turns_to_drop
+from localchat.session import OldTurn
+from localchat.tui.overflow import SizedTurn, turns_to_drop
 from router.errors import ContextOverflow
 from router.request import ChatRequest
 from router.scripted import ScriptedBackend
@@ -115,6 +116,6 @@ async def test_deciding_later_loses_nothing(crowded: Any) -> None:
 
 
 def test_the_oldest_go_first_and_no_more_than_needed() -> None:
-    turns = [OldTurn((n,), "", 10) for n in range(5)]
+    turns = [SizedTurn(OldTurn((n,), ""), 10) for n in range(5)]
     assert [turns_to_drop(turns, excess) for excess in (1, 10, 11, 50, 99)] == [1, 1, 2, 5, 5]
     assert turns_to_drop([], 5) == 0

@@ -7,8 +7,9 @@ import pytest
 from textual.pilot import Pilot
 
 from localchat.history import History
+from localchat.session import OldTurn
 from localchat.tui.app import ChatApp
-from localchat.tui.overflow import OldTurn, OverflowPanel
+from localchat.tui.overflow import OverflowPanel, SizedTurn
 from router.errors import ContextOverflow
 from router.request import Timings, Usage
 
@@ -92,9 +93,9 @@ def test_help(app: Any, snap_compare: Any) -> None:
 
 def test_overflow(app: Any, snap_compare: Any) -> None:
     turns = [
-        OldTurn((1,), "How do I reverse a list in Python?", 812),
-        OldTurn((2,), "And a tuple?", 96),
-        OldTurn((3,), "Now explain generators", 301),
+        SizedTurn(OldTurn((1,), "How do I reverse a list in Python?"), 812),
+        SizedTurn(OldTurn((2,), "And a tuple?"), 96),
+        SizedTurn(OldTurn((3,), "Now explain generators"), 301),
     ]
 
     async def show(pilot: Pilot[None]) -> None:

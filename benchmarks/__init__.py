@@ -1,0 +1,1 @@
+"""One short script a figure: each prints a table and writes JSON. `make bench` runs all."""

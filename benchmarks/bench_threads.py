@@ -1,0 +1,100 @@
+"""Thread adaptation: decode speed with the adaptive count over the best fixed count.
+
+Three states of the machine: quiet, one core kept busy by another program throughout, and that
+program coming and going every two seconds. Fixed counts 1..cores and the adaptive one answer the
+same 256 tokens in turn. Goal: at least 0.9 of the best fixed count in each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from bandwidth_model.machine import usable_cores
+from benchmarks.record import arguments, recording
+from localchat.engines.process import EngineModel
+from localchat.engines.protocol import LoadOptions
+from localchat.engines.threads import candidates
+from localchat.weights import Catalog
+from router.request import ChatRequest, Finished, Message, Sampling
+
+PROMPT = (Message("user", "Tell me a long story about a lighthouse keeper and the sea."),)
+SPIN = """
+import os
+parent = os.getppid()
+while os.getppid() == parent: pass
+"""
+COME_AND_GO = """
+import os, time
+parent = os.getppid()
+while os.getppid() == parent:
+    end = time.monotonic() + 2
+    while time.monotonic() < end: pass
+    time.sleep(2)
+"""
+STATES = {"quiet": None, "one core taken": SPIN, "one core taken every other 2 s": COME_AND_GO}
+
+
+@contextmanager
+def load(program: str | None) -> Iterator[None]:
+    process = subprocess.Popen([sys.executable, "-c", program]) if program else None
+    try:
+        yield
+    finally:
+        if process:
+            process.kill()
+            process.wait()
+
+
+async def rate(model: EngineModel, tokens: int) -> float:
+    async for event in model.stream(ChatRequest(PROMPT, Sampling(temperature=0.0, max_tokens=tokens))):
+        if isinstance(event, Finished):
+            return event.timings.decode_tokens_per_s
+    raise AssertionError("no Finished event")
+
+
+async def rates(
+    path: str, folder: str, repeats: int, tokens: int, program: str | None
+) -> dict[str, list[float]]:
+    """Tokens/s by way of choosing threads; "adaptive" among them."""
+    models = {"adaptive": EngineModel("adaptive", LoadOptions(path, cache_folder=folder))}
+    for count in candidates(usable_cores()):
+        models[f"{count} fixed"] = EngineModel(str(count), LoadOptions(path, threads=count))
+    found: dict[str, list[float]] = {name: [] for name in models}
+    try:
+        for model in models.values():
+            await rate(model, 8)
+        with load(program):
+            for _ in range(repeats):
+                for name, model in models.items():
+                    found[name].append(await rate(model, tokens))
+    finally:
+        for model in models.values():
+            await model.close()
+    return found
+
+
+def main() -> None:
+    parser = arguments(__doc__, repeats=5)
+    parser.add_argument("--tokens", type=int, default=256, metavar="N")
+    args = parser.parse_args()
+    with TemporaryDirectory() as folder, recording("threads", args) as record:
+        weights = Catalog(models=Path(folder), cache=Path(folder)).find("default")
+        for state, program in STATES.items():
+            found = asyncio.run(rates(str(weights.path), folder, args.repeats, args.tokens, program))
+            for name, values in found.items():
+                record.row(f"{state}: {name}", values, "tokens/s")
+            fixed = {name: statistics.median(values) for name, values in found.items() if name != "adaptive"}
+            best = max(fixed, key=lambda name: fixed[name])
+            ratio = statistics.median(found["adaptive"]) / fixed[best]
+            record.row(f"{state}: adaptive ÷ best fixed", ratio, "", "≥ 0.9", f"best: {best}")
+
+
+if __name__ == "__main__":
+    main()
