@@ -21,3 +21,14 @@ class TruncatedHeader(HeaderError):
     def __init__(self, message: str, needed_bytes: int) -> None:
         super().__init__(message)
         self.needed_bytes = needed_bytes
+
+
+class UnknownKvType(BandwidthModelError):
+    """No cache is stored in a type of that name."""
+
+    def __init__(self, kv_type: str) -> None:
+        super().__init__(f"{kv_type!r} is no type of a KV cache; F16, Q8_0 and Q4_0 are.")
+
+
+class UnknownDevice(BandwidthModelError):
+    """No device of that name is in the table, or several are."""

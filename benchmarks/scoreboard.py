@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import cast
 
 from bandwidth_model.attention import Attention
 from bandwidth_model.devices import Device, Silicon, candidates
@@ -53,6 +52,7 @@ _SAME_AS = {
 # Model cards: parameters that one token uses, where not all of them.
 _ACTIVE = {"gpt-oss-20b": 3.6e9, "gpt-oss-120b": 5.1e9, "qwen3-30b-a3b": 3.3e9}
 _UNKNOWN_LAYERS = 32
+_SILICON: Mapping[str, Silicon] = {"cpu": "cpu", "apple": "apple", "phone": "phone", "sbc": "cpu"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,7 +116,7 @@ def _tokens(row: Mapping[str, str]) -> tuple[int, float]:
 
 def _device(row: Mapping[str, str]) -> Device | None:
     """From the table by its published name; else from the row's own bandwidth."""
-    name, silicon = row["device"], cast("Silicon", row["kind"])
+    name, silicon = row["device"], _SILICON.get(row["kind"], "gpu")
     named = re.sub(r"Nvidia (?=\d{4}\b)", "RTX ", name)
     for text in (*re.findall(r"\(([^)]*)\)", named), named):
         found = candidates(text)
