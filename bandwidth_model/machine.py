@@ -6,6 +6,7 @@ Asks the operating system; knows nothing of models.
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 
@@ -17,6 +18,21 @@ def usable_cores() -> int:
         return max(1, min(cores, round(int(quota) / int(period))))
     except (OSError, ValueError):
         return cores
+
+
+class IdleCores:
+    """How much of the machine nobody used, between one call and the next."""
+
+    def __init__(self) -> None:
+        self._last: tuple[float, float] | None = None  # idle core-seconds, at
+
+    def __call__(self) -> float:
+        """Cores' worth of idle time since the last call; 0.0 at the first."""
+        import psutil
+
+        idle, now = float(psutil.cpu_times().idle), time.monotonic()
+        last, self._last = self._last, (idle, now)
+        return (idle - last[0]) / max(now - last[1], 1e-3) if last else 0.0
 
 
 def available_bytes() -> int:

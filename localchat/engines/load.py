@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bandwidth_model.machine import available_bytes, usable_cores
+from bandwidth_model.machine import IdleCores, available_bytes, usable_cores
 from localchat.engines.generate import Generator
 from localchat.engines.llama_cpp import LlamaRuntime
 from localchat.engines.protocol import LoadOptions
@@ -72,7 +72,8 @@ def load_engine(options: LoadOptions, report: Report) -> Engine:
         best = known.best or _measure(runtime, counts, report)
         known.keep(best)
     prefill_counts = (options.prefill_threads,) if options.prefill_threads else candidates(cores)
-    decode, prefill = ThreadTuner(counts, best), ThreadTuner(prefill_counts, prefill_counts[-1])
+    decode = ThreadTuner(counts, best, IdleCores())
+    prefill = ThreadTuner(prefill_counts, prefill_counts[-1], IdleCores())
     runtime.set_threads(decode.count, prefill.count)
     generator = Generator(runtime, runtime.vocabulary_size, decode, prefill)
     return Engine(runtime, generator, decode, prefill, known, runtime.describe())
