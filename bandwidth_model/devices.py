@@ -151,7 +151,7 @@ def _device(row: dict[str, object]) -> Device:
     return Device(
         name=str(row["name"]),
         kind=row["kind"],  # type: ignore[arg-type]  # the table's own test checks these two
-        silicon=row["silicon"],  # type: ignore[arg-type]
+        silicon=row["silicon"],  # type: ignore[arg-type]  # made from words
         family=str(row["family"]),
         bandwidth_bytes_per_s=_scaled(row, "gb_per_s", 1e9) or 0.0,
         memory_bytes=tuple(int(each * GIB) for each in memory),

@@ -82,7 +82,7 @@ def _package(name: str) -> Finding:
 
 
 def _engine() -> Iterator[Finding]:
-    command = [sys.executable, "-m", "localchat.engines.build_info"]
+    command = [sys.executable, "-P", "-m", "localchat.engines.build_info"]
     try:
         done = subprocess.run(command, capture_output=True, timeout=ENGINE_PATIENCE_S, check=False)
         build = json.loads(done.stdout)

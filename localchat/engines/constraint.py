@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from localchat.engines.runtime import Logits
 from router.errors import InvalidRequest
@@ -25,6 +26,9 @@ class Constraint:
             raise _refused(wanted, self._matcher.get_error())
         self._mask = np.zeros(-(-vocabulary_size // 32), np.int32)
         self._size = vocabulary_size
+        self._allowed()  # only now does it notice that nothing can match
+        if self._matcher.is_error():
+            raise _refused(wanted, "no text can match it")
 
     @property
     def complete(self) -> bool:
@@ -33,10 +37,13 @@ class Constraint:
 
     def apply(self, logits: Logits) -> bool:
         """Set what is not allowed to -inf; True when only one token was allowed."""
-        self._matcher.unsafe_compute_mask_ptr(self._mask.ctypes.data, self._mask.nbytes)
-        allowed = np.unpackbits(self._mask.view(np.uint8), count=self._size, bitorder="little").view(bool)
+        allowed = self._allowed()
         np.copyto(logits, -np.inf, where=~allowed)
         return int(np.count_nonzero(allowed)) == 1
+
+    def _allowed(self) -> npt.NDArray[np.bool_]:
+        self._matcher.unsafe_compute_mask_ptr(self._mask.ctypes.data, self._mask.nbytes)
+        return np.unpackbits(self._mask.view(np.uint8), count=self._size, bitorder="little").view(np.bool_)
 
     def accept(self, token: int) -> None:
         if not self._matcher.consume_token(token) and self._matcher.is_error():
@@ -63,7 +70,7 @@ def _grammar(wanted: ResponseFormat) -> str:
                 from llguidance.gbnf_to_lark import any_to_lark
 
                 return LLMatcher.grammar_from_lark(any_to_lark(wanted.source))
-    except (ValueError, RuntimeError) as error:
+    except Exception as error:  # its converter raises plain ones
         raise _refused(wanted, str(error)) from error
 
 

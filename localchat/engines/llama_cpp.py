@@ -6,6 +6,8 @@ Owns native memory. Knows nothing of chats, sampling or processes.
 from __future__ import annotations
 
 import ctypes
+import os
+import re
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -86,7 +88,7 @@ class LlamaRuntime:
         params.progress_callback = self._c.llama_progress_callback(progress)
         if self._options.gpu_layers and not self._c.llama_supports_gpu_offload():
             raise LoadFailed("This build of llama.cpp has no GPU support: gpu_layers must be 0.")
-        model = self._c.llama_model_load_from_file(self._options.path.encode(), params)
+        model = self._c.llama_model_load_from_file(os.fsencode(self._options.path), params)
         if stopped:
             raise Aborted
         if not model:
@@ -96,7 +98,7 @@ class LlamaRuntime:
     def _load_lora(self) -> Any:
         if not self._options.lora:
             return None
-        adapter = self._c.llama_adapter_lora_init(self._model, self._options.lora.encode())
+        adapter = self._c.llama_adapter_lora_init(self._model, os.fsencode(self._options.lora))
         if not adapter:
             raise LoadFailed(f"LoRA adapter {self._options.lora}: {self._last_words('not usable')}")
         return adapter
@@ -176,6 +178,18 @@ class LlamaRuntime:
     # -- text and tokens
 
     def tokenize(self, text: str, *, special: bool, start: bool) -> list[int]:
+        tokens = self._tokenize(text, special, start)
+        if special or not any(map(self._is_mark, tokens)):
+            return tokens
+        # llama.cpp reads user-defined tokens always: cut their texts in two.
+        marks = "|".join(map(re.escape, self.control_texts()))
+        pieces: list[str] = []
+        for number, piece in enumerate(re.split(f"({marks})", text)):
+            pieces += [piece[:1], piece[1:]] if number % 2 else [piece]
+        cut = [self._tokenize(piece, False, False) for piece in pieces if piece]
+        return self._tokenize("", False, start) + [token for part in cut for token in part]
+
+    def _tokenize(self, text: str, special: bool, start: bool) -> list[int]:
         data = text.encode("utf-8", "replace")
         size = len(data) + 8
         tokens = (self._c.llama_token * size)()
@@ -198,11 +212,22 @@ class LlamaRuntime:
     def control_texts(self) -> Sequence[str]:
         if self._controls is None:
             c, vocab = self._c, self._vocab
+            attributes = ((t, c.llama_vocab_get_attr(vocab, t)) for t in range(self.vocabulary_size))
             wanted = c.LLAMA_TOKEN_ATTR_CONTROL | c.LLAMA_TOKEN_ATTR_USER_DEFINED
-            tokens = (t for t in range(self.vocabulary_size) if c.llama_vocab_get_attr(vocab, t) & wanted)
-            texts = {(c.llama_vocab_get_text(vocab, t) or b"").decode("utf-8", "replace") for t in tokens}
+            found = [(t, a) for t, a in attributes if a & wanted]
+            texts = {self._text(t) for t, a in found if a & c.LLAMA_TOKEN_ATTR_CONTROL or self._is_mark(t)}
             self._controls = tuple(sorted(texts - {""}, key=len, reverse=True))
         return self._controls
+
+    def _is_mark(self, token: int) -> bool:
+        """A user-defined token that looks like a control token: some converters write those so."""
+        if not self._c.llama_vocab_get_attr(self._vocab, token) & self._c.LLAMA_TOKEN_ATTR_USER_DEFINED:
+            return False
+        text = self._text(token)
+        return text.startswith("<") and text.endswith(">")
+
+    def _text(self, token: int) -> str:
+        return (self._c.llama_vocab_get_text(self._vocab, token) or b"").decode("utf-8", "replace")
 
     def is_end(self, token: int) -> bool:
         return bool(self._c.llama_vocab_is_eog(self._vocab, token))
@@ -225,8 +250,13 @@ class LlamaRuntime:
 
     def eval(self, tokens: Sequence[int]) -> None:
         self._make_room(self._length + len(tokens))
-        for at in range(0, len(tokens), N_BATCH):
-            self._decode(tokens[at : at + N_BATCH])
+        before = self._length
+        try:
+            for at in range(0, len(tokens), N_BATCH):
+                self._decode(tokens[at : at + N_BATCH])
+        except Aborted:
+            self.keep(before)
+            raise
 
     def _decode(self, tokens: Sequence[int]) -> None:
         array = self._one if len(tokens) == 1 else (self._c.llama_token * len(tokens))()

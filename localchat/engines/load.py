@@ -17,7 +17,7 @@ from bandwidth_model.machine import IdleCores, available_bytes, usable_cores
 from localchat.engines.generate import Generator
 from localchat.engines.llama_cpp import LlamaRuntime
 from localchat.engines.protocol import LoadOptions
-from localchat.engines.runtime import LoadFailed
+from localchat.engines.runtime import Aborted, LoadFailed
 from localchat.engines.threads import ThreadTuner, candidates, median
 from router.request import Event, Progress
 
@@ -139,7 +139,8 @@ def _measure(runtime: LlamaRuntime, counts: Sequence[int], report: Report) -> in
     token = runtime.tokenize("a", special=False, start=True)[:1]
     medians: dict[int, float] = {}
     for number, count in enumerate(counts):
-        report(Progress("measure", number, len(counts), "fraction"))
+        if not report(Progress("measure", number, len(counts), "fraction")):
+            raise Aborted
         runtime.set_threads(count, count)
         times = [_timed_eval(runtime, token) for _ in range(MEASURED_TOKENS + 2)][2:]
         runtime.keep(0)

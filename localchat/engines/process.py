@@ -227,7 +227,7 @@ class _Child:
         self._writer: asyncio.StreamWriter | None = None
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "localchat.engines.worker", str(theirs.fileno())],
+                [sys.executable, "-P", "-m", "localchat.engines.worker", str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 stdout=self._log,
                 stderr=self._log,

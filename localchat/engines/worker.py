@@ -16,6 +16,7 @@ import socket
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Iterator
 from typing import Any
 
@@ -38,6 +39,7 @@ class Worker:
         self._connection = connection
         self._commands: queue.SimpleQueue[Command] = queue.SimpleQueue()
         self._running: int | None = None
+        self._stopping = threading.Lock()
         self._stopped: set[int] = set()
         self._engine: Any = None  # localchat.engines.load.Engine, imported late
 
@@ -49,27 +51,38 @@ class Worker:
             try:
                 self._run(command)
             finally:
-                self._running = None
-                if self._engine:
-                    self._engine.runtime.abort(False)
+                with self._stopping:
+                    self._running = None
+                    if self._engine:
+                        self._engine.runtime.abort(False)
 
     def _listen(self) -> None:
         """In a thread of its own, so that a stop is heard in the middle of a prefill."""
+        try:
+            self._hear()
+        except Exception:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)  # the parent is gone; nothing here is worth an orderly end
+
+    def _hear(self) -> None:
         for line in self._connection.makefile("rb"):
             command = json.loads(line)
             if command["do"] == "stop":
-                self._stopped.add(command["id"])
-                if self._running == command["id"] and self._engine:
-                    self._engine.runtime.abort(True)
+                with self._stopping:  # or it could meet the command after the one it means
+                    self._stopped.add(command["id"])
+                    if self._running == command["id"] and self._engine:
+                        self._engine.runtime.abort(True)
             else:
                 self._commands.put(command)
-        os._exit(0)  # the parent is gone; nothing here is worth an orderly end
 
     def _run(self, command: Command) -> None:
         number = command["id"]
         if number in self._stopped:
             return self._send(number, stopped=True)
         try:
+            if command["do"] != "load" and self._engine is None:
+                raise LoadFailed("no model is loaded")
             match command["do"]:
                 case "load":
                     self._load(command)
@@ -79,6 +92,8 @@ class Worker:
                     request = request_from_wire(command["request"])
                     tokens = self._engine.generator.prompt_tokens(request.messages)
                     self._send(number, counted=len(tokens))
+                case unknown:
+                    raise LoadFailed(f"the engine knows no command {unknown!r}")
         except Aborted:
             self._send(number, stopped=True)
         except (LoadFailed, MemoryError) as error:
