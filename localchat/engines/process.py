@@ -44,6 +44,7 @@ class EngineModel:
         self._child: _Child | None = None
         self._died = False  # of its own, since the last request
         self._turn = asyncio.Lock()
+        self._stopping: asyncio.Task[None] | None = None
         self._last_id = 0
 
     @property
@@ -58,13 +59,13 @@ class EngineModel:
             self._child.send({"do": "load", "id": 0, "options": asdict(self._options)})
 
     async def load(self) -> AsyncGenerator[Event, None]:
-        async with self._turn, contextlib.aclosing(self._loaded()) as events:
+        async with self._my_turn(), contextlib.aclosing(self._loaded()) as events:
             async for event in events:
                 yield event
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[Event, None]:
         called = time.perf_counter()
-        async with self._turn:
+        async with self._my_turn():
             idle_before, heard = self.info is not None, False
             try:
                 async with contextlib.aclosing(self._answer(request, called)) as events:
@@ -102,7 +103,7 @@ class EngineModel:
                 yield event
 
     async def count_tokens(self, messages: Sequence[Message]) -> int:
-        async with self._turn:
+        async with self._my_turn():
             async with contextlib.aclosing(self._loaded()) as events:
                 async for _ in events:
                     pass
@@ -118,6 +119,15 @@ class EngineModel:
             await asyncio.to_thread(child.end)
 
     # -- one command at a time
+
+    @contextlib.asynccontextmanager
+    async def _my_turn(self) -> AsyncGenerator[None, None]:
+        """Alone with the child, and after a stop whose waiting was itself cancelled."""
+        async with self._turn:
+            if self._stopping:
+                await asyncio.shield(self._stopping)
+                self._stopping = None
+            yield
 
     def _must_load(self) -> bool:
         if self._child and self.info and self._child.ended():
@@ -156,12 +166,14 @@ class EngineModel:
         assert self._child
         self._last_id += 1
         number = self._last_id
-        await self._child.send_async({"do": do, "id": number, "request": request_to_wire(request)})
-        async with contextlib.aclosing(self._messages(number)) as messages:
+        command = {"do": do, "id": number, "request": request_to_wire(request)}
+        async with contextlib.aclosing(self._messages(number, command)) as messages:
             async for message in messages:
                 yield message
 
-    async def _messages(self, number: int) -> AsyncGenerator[dict[str, Any], None]:
+    async def _messages(
+        self, number: int, command: dict[str, Any] | None = None
+    ) -> AsyncGenerator[dict[str, Any], None]:
         """The child's messages about command ``number``, until the one that ends it.
 
         Left early, it stops the computation before it returns.
@@ -170,6 +182,8 @@ class EngineModel:
         assert child
         over = False
         try:
+            if command:
+                await child.send_async(command)
             while not over:
                 message = await child.receive()
                 if message is None:
@@ -185,7 +199,8 @@ class EngineModel:
                 yield message
         finally:
             if not over:
-                await asyncio.shield(self._stop(child, number))
+                self._stopping = asyncio.create_task(self._stop(child, number))
+                await asyncio.shield(self._stopping)
 
     async def _stop(self, child: _Child, number: int) -> None:
         try:
@@ -283,6 +298,8 @@ class _Child:
             code = self._process.wait()
         if code == -signal.SIGKILL:
             return "The engine was killed, for example because memory ran out."
+        if self._log.closed:  # it was let go meanwhile
+            return "The engine was closed."
         how = f"with {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
         self._log.seek(max(0, self._log.seek(0, os.SEEK_END) - 4096))
         lines = self._log.read().decode("utf-8", "replace").strip().splitlines()
