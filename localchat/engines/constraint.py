@@ -38,6 +38,8 @@ class Constraint:
     def apply(self, logits: Logits) -> bool:
         """Set what is not allowed to -inf; True when only one token was allowed."""
         allowed = self._allowed()
+        if self._matcher.is_error():  # too complex: the mask allows the end, as if all were well
+            raise _refused(self._wanted, self._matcher.get_error())
         np.copyto(logits, -np.inf, where=~allowed)
         return int(np.count_nonzero(allowed)) == 1
 

@@ -26,6 +26,7 @@ when it is made, so a full window would cost every short chat hundreds of MB."""
 GGML_TYPES = {"f32": 0, "f16": 1, "q4_0": 2, "q8_0": 8}  # ggml.h, enum ggml_type
 ABORTED = 2  # llama_decode's return value, llama.h
 LOG_WARN = 3  # ggml.h, enum ggml_log_level
+_LOG_CALLBACKS: list[Any] = []  # never freed: the library has one for the process and keeps calling it
 
 
 class LlamaRuntime:
@@ -39,7 +40,6 @@ class LlamaRuntime:
         self._c: Any = load_binding()
         self._options = options
         self._log: deque[str] = deque(maxlen=20)
-        self._keep_alive: list[Any] = []
         self._quiet()
         self._model = self._load_model(on_progress)
         self._vocab = self._c.llama_model_get_vocab(self._model)
@@ -71,7 +71,7 @@ class LlamaRuntime:
                 log.append(decode(text, "utf-8", "replace").strip())
 
         callback = self._c.llama_log_callback(keep)
-        self._keep_alive.append(callback)
+        _LOG_CALLBACKS.append(callback)
         self._c.llama_log_set(callback, None)
         self._c.llama_backend_init()
 
@@ -265,7 +265,9 @@ class LlamaRuntime:
         if code == 0:
             self._length += len(tokens)
             return
-        self._c.llama_memory_seq_rm(self._memory, 0, self._length, -1)
+        if not self._c.llama_memory_seq_rm(self._memory, 0, self._length, -1):
+            self._c.llama_memory_clear(self._memory, False)
+            self._length = 0
         if code == ABORTED:
             raise Aborted
         raise RuntimeError(f"llama_decode failed with {code}: {self._last_words('no reason given')}")

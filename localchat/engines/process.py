@@ -116,6 +116,7 @@ class EngineModel:
     async def close(self) -> None:
         child, self._child, self.info = self._child, None, None
         if child:
+            child.release()
             await asyncio.to_thread(child.end)
 
     # -- one command at a time
@@ -131,7 +132,9 @@ class EngineModel:
 
     def _must_load(self) -> bool:
         if self._child and self.info and self._child.ended():
-            self._forget()
+            self._forget(self._child)
+        if self._child is None:
+            self.info = None  # a message read while it was closed may have set it
         return self.info is None
 
     async def _loaded(self) -> AsyncGenerator[Event, None]:
@@ -163,7 +166,6 @@ class EngineModel:
         return ModelUnavailable(f"{self.model} cannot be loaded: {why or error.message}", next_step)
 
     async def _command(self, do: str, request: ChatRequest) -> AsyncGenerator[dict[str, Any], None]:
-        assert self._child
         self._last_id += 1
         number = self._last_id
         command = {"do": do, "id": number, "request": request_to_wire(request)}
@@ -179,7 +181,8 @@ class EngineModel:
         Left early, it stops the computation before it returns.
         """
         child = self._child
-        assert child
+        if child is None:  # between loading and asking
+            raise BackendCrashed("The model was closed.", "Send again.")
         over = False
         try:
             if command:
@@ -189,7 +192,7 @@ class EngineModel:
                 if message is None:
                     over = True
                     reason = await asyncio.to_thread(child.last_words)
-                    self._forget()
+                    self._forget(child)
                     raise BackendCrashed(reason, "Send again: a new one is started.")
                 if message["id"] != number:
                     continue  # of a command stopped earlier
@@ -212,13 +215,13 @@ class EngineModel:
                         return
         except (TimeoutError, OSError):
             pass
-        self._forget()
+        self._forget(child)
         await asyncio.to_thread(child.end)
 
-    def _forget(self) -> None:
-        if self._child:
-            self._child.kill()
-        self._child, self.info, self._died = None, None, True
+    def _forget(self, child: _Child) -> None:
+        child.kill()
+        if self._child is child:  # and not closed, or another one, meanwhile
+            self._child, self.info, self._died = None, None, True
 
 
 def _error(failed: dict[str, Any]) -> RouterError:
@@ -238,8 +241,7 @@ class _Child:
         ours, theirs = socket.socketpair()
         self._socket = ours
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as the child
-        self._reader: asyncio.StreamReader | None = None
-        self._writer: asyncio.StreamWriter | None = None
+        self._opening: asyncio.Future[tuple[asyncio.StreamReader, asyncio.StreamWriter]] | None = None
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "localchat.engines.worker", str(theirs.fileno())],
@@ -283,11 +285,10 @@ class _Child:
         return message
 
     async def _streams(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        if self._reader is None or self._writer is None:
-            self._reader, self._writer = await asyncio.open_unix_connection(
-                sock=self._socket, limit=LINE_LIMIT
-            )
-        return self._reader, self._writer
+        if self._opening is None:
+            connecting = asyncio.open_unix_connection(sock=self._socket, limit=LINE_LIMIT)
+            self._opening = asyncio.ensure_future(connecting)
+        return await asyncio.shield(self._opening)  # half open, it could not be closed
 
     def last_words(self) -> str:
         """Why it died: its signal or exit code and the last line it printed."""
@@ -298,35 +299,43 @@ class _Child:
             code = self._process.wait()
         if code == -signal.SIGKILL:
             return "The engine was killed, for example because memory ran out."
-        if self._log.closed:  # it was let go meanwhile
-            return "The engine was closed."
         how = f"with {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
-        self._log.seek(max(0, self._log.seek(0, os.SEEK_END) - 4096))
-        lines = self._log.read().decode("utf-8", "replace").strip().splitlines()
+        try:
+            self._log.seek(max(0, self._log.seek(0, os.SEEK_END) - 4096))
+            lines = self._log.read().decode("utf-8", "replace").strip().splitlines()
+        except ValueError:  # it was let go meanwhile
+            return "The engine was closed."
         return f"The engine ended {how}{': ' + lines[-1][:300] if lines else ''}."
 
     def kill(self) -> None:
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
             self._process.kill()
             self._process.wait(STOP_PATIENCE_S)  # at once, unless it hangs in the kernel
-        self._release()
+        self.release()
+        self._log.close()
+
+    def release(self) -> None:
+        """Close our end: it exits, and who reads it hears the end. In the loop's thread; idempotent."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        if self._opening is None:
+            self._socket.close()
+        else:  # asyncio's to close, as soon as it is open
+            self._opening.add_done_callback(_abort)
 
     def end(self) -> None:
-        """Let it go: it exits when its socket closes."""
-        self._release()
+        """Wait until it has gone, once released; blocks."""
         try:
             self._process.wait(STOP_PATIENCE_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-
-    def _release(self) -> None:
-        if self._writer:
-            self._writer.transport.abort()
-        with contextlib.suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
-        self._socket.close()
         self._log.close()
+
+
+def _abort(opening: asyncio.Future[tuple[asyncio.StreamReader, asyncio.StreamWriter]]) -> None:
+    if not opening.cancelled() and not opening.exception():
+        opening.result()[1].transport.abort()
 
 
 def _line(message: dict[str, Any]) -> bytes:

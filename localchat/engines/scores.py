@@ -55,6 +55,7 @@ class Scorer:
 
 
 def _finite_dot(weights: Logits, row: Logits) -> float:
-    value = float(weights.dot(row))
+    with np.errstate(invalid="ignore"):
+        value = float(weights.dot(row))
     # Some models mask tokens with -inf: 0 * -inf counts as 0 in an entropy.
     return value if math.isfinite(value) else float(weights.dot(np.nan_to_num(row, neginf=0.0)))

@@ -8,6 +8,7 @@ can never become a control token: see :func:`render`.
 from __future__ import annotations
 
 import json
+import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,6 +24,9 @@ from router.request import Message
 
 PLAIN = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant:"
 """For files without a template, mostly base models: a transcript to go on with."""
+
+
+LONGEST_COMPLAINT = 500  # characters of an error, which a template may have made
 
 
 class BadTemplate(Exception):
@@ -59,8 +63,8 @@ class ChatTemplate:
         self._tokens = {"bos_token": bos, "eos_token": eos}
         try:
             self._template = environment.from_string(source or PLAIN)
-        except TemplateError as error:
-            raise BadTemplate(f"The model's chat template is invalid: {error}.") from error
+        except Exception as error:  # RecursionError and SyntaxError too: Jinja compiles to Python
+            raise BadTemplate(f"The model's chat template is invalid: {_words(error)}.") from error
 
     def text(self, messages: Sequence[Message]) -> str:
         """The prompt up to where the assistant speaks.
@@ -82,9 +86,7 @@ class ChatTemplate:
         try:
             return self._template.render(messages=turns, add_generation_prompt=True, **self._tokens)
         except Exception as error:  # a template may fail in any way Python can
-            raise BadTemplate(
-                f"The model's chat template failed: {error or type(error).__name__}."
-            ) from error
+            raise BadTemplate(f"The model's chat template failed: {_words(error)}.") from error
 
 
 def render(template: ChatTemplate, messages: Sequence[Message], controls: Sequence[str]) -> list[Segment]:
@@ -94,12 +96,12 @@ def render(template: ChatTemplate, messages: Sequence[Message], controls: Sequen
     hidden from the template behind a mark nobody can guess and comes back as a
     literal segment; everything else is one segment.
     """
-    mark = secrets.token_hex(8)
+    mark = f"x{secrets.token_hex(8)}x"  # ends in letters: the number between two is clear
     hidden: list[str] = []
     shown = [Message(m.role, _hide(m.content, controls, mark, hidden)) for m in messages]
     text = template.text(shown)
     segments: list[Segment] = []
-    for number, piece in enumerate(text.split(mark)):
+    for number, piece in enumerate(re.split(f"{mark}([0-9]+){mark}", text)):
         if number % 2:
             segments.append(Segment(hidden[int(piece)], True))
         elif piece:
@@ -108,11 +110,17 @@ def render(template: ChatTemplate, messages: Sequence[Message], controls: Sequen
 
 
 def _hide(content: str, controls: Sequence[str], mark: str, hidden: list[str]) -> str:
-    for control in controls:
-        if control in content:
-            hidden.append(control)
-            content = content.replace(control, f"{mark}{len(hidden) - 1}{mark}")
-    return content
+    """In one pass, so that no mark is itself searched; ``controls`` are longest first."""
+
+    def hide(found: re.Match[str]) -> str:
+        hidden.append(found[0])
+        return f"{mark}{len(hidden) - 1}{mark}"
+
+    return re.sub("|".join(map(re.escape, controls)), hide, content) if controls else content
+
+
+def _words(error: Exception) -> str:
+    return (str(error) or type(error).__name__)[:LONGEST_COMPLAINT]
 
 
 def _to_json(value: Any, indent: int | None = None, **options: Any) -> str:

@@ -42,10 +42,11 @@ class TextStream:
 
     def _release(self, text: str) -> str:
         self._held += text
-        at = min((i for i in map(self._held.find, self._stop) if i >= 0), default=-1)
-        if at >= 0:
+        # The first to be complete, not the first to begin: else the cutting would matter.
+        met = [(at + len(s), at) for s in self._stop if (at := self._held.find(s)) >= 0]
+        if met:
             self.stopped = True
-            shown, self._held = self._held[:at], ""
+            shown, self._held = self._held[: min(met)[1]], ""
             return shown
         keep = max(overlap(self._held, stop) for stop in self._stop)
         cut = len(self._held) - keep

@@ -38,6 +38,7 @@ from tests.localchat.engines.talk import (
 
 CRASHED = "The engine had stopped; it is being started again."
 ENDLESS = ask("x" * 100, max_tokens=8000)
+PATIENCE_S = 60.0  # only ends a test that fails
 
 
 @pytest.fixture
@@ -211,6 +212,19 @@ async def test_a_model_never_asked_leaves_nothing(tiny_model: Path) -> None:
     assert psutil.Process().children() == []
 
 
+@pytest.mark.parametrize("steps", [0, 1, 2, 3, 5, 8, 13])
+async def test_a_model_closed_while_a_request_begins_answers_the_next(model: EngineModel, steps: int) -> None:
+    for loaded in (False, True):
+        task = asyncio.create_task(events_of(model, ask("x", max_tokens=5)))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        await model.close()
+        async with asyncio.timeout(PATIENCE_S):
+            (result,) = await asyncio.gather(task, return_exceptions=True)
+        assert isinstance(result, BackendCrashed | ModelUnavailable | list), result
+        assert await works(model) == [], f"no engine had stopped of itself ({loaded=})"
+
+
 async def test_random_use_ends_in_a_model_that_works(model: EngineModel) -> None:
     """Ask, stop, cancel, kill and close in any order."""
     chance = random.Random(4)
@@ -231,7 +245,8 @@ async def test_random_use_ends_in_a_model_that_works(model: EngineModel) -> None
                 task.cancel()
                 await asyncio.sleep(0)
                 task.cancel()
-        result = (await asyncio.gather(task, return_exceptions=True))[0]
+        async with asyncio.timeout(PATIENCE_S):
+            (result,) = await asyncio.gather(task, return_exceptions=True)
         allowed = (BackendCrashed, ModelUnavailable, asyncio.CancelledError)
         assert isinstance(result, (list, *allowed)), result
     await works(model)
