@@ -32,3 +32,7 @@ class UnknownKvType(BandwidthModelError):
 
 class UnknownDevice(BandwidthModelError):
     """No device of that name is in the table, or several are."""
+
+
+class ProbeFailed(BandwidthModelError):
+    """This machine could not be measured."""

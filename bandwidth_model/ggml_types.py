@@ -67,3 +67,12 @@ FILE_TYPES = {number: name for number, name in enumerate(_FILE_TYPE_NAMES.split(
 
 # LLAMA_FTYPE_GUESSED, likewise: set beside the type where no file said it.
 FILE_TYPE_GUESSED = 1024
+
+
+_BY_NAME = {kind.name: kind for kind in GGML_TYPES.values()}
+
+
+def element_bytes(name: str) -> float:
+    """Bytes of one stored element; 1.0 for a type that ggml does not have."""
+    kind = _BY_NAME.get(name)
+    return kind.type_bytes / kind.block_elements if kind else 1.0

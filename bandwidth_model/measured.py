@@ -6,7 +6,8 @@ Owns the two records. Does not measure (probe) nor fit (calibrate).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,9 @@ class Probe:
 class Calibration:
     """Fitted to an engine's own runs, for one build, thread count and power state.
 
-    ``low`` and ``high`` are the 10 % and 90 % quantiles of measured over predicted rate.
+    ``kv_query_bytes_per_s``: of caches counted once for each query head, beside
+    ``kv_bytes_per_s`` where they count once. ``low`` and ``high`` are the 10 % and 90 %
+    quantiles of measured over predicted rate.
     """
 
     threads: int
@@ -52,3 +55,8 @@ class Calibration:
     low: float
     high: float
     cache: CacheSpeed | None = None
+    kv_query_bytes_per_s: float = inf
+    attention_flops_per_s: float = inf
+    prefill_by_quantization: Mapping[str, float] = field(default_factory=dict)
+    prefill_low: float = 0.85
+    prefill_high: float = 1.15

@@ -204,7 +204,11 @@ def prefill_s(shape: ModelShape, rates: Rates, prompt_tokens: int, start: float 
     """A whole prompt in batches; each of them reads the weights at least once."""
     batches = ceil(prompt_tokens / BATCH_TOKENS)
     one = decode_terms(shape, rates, 0, shape.kv_type)
-    arithmetic_s = shape.prefill_flops(prompt_tokens, start) / rates.prefill_flops_per_s
+    weights = shape.prefill_flops_by_quantization(prompt_tokens).items()
+    arithmetic_s = sum(flops / rates.prefill(kind) for kind, flops in weights)
+    arithmetic_s += shape.attention_flops(prompt_tokens, start) / (
+        rates.attention_flops_per_s or rates.prefill_flops_per_s
+    )
     reading_s = batches * one.weights_s * _experts_touched(shape, min(prompt_tokens, BATCH_TOKENS))
     return max(arithmetic_s, reading_s) + batches * one.layers_s
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from math import hypot, inf
@@ -39,6 +39,9 @@ CORE_FLOPS_PER_S = 110e9  # that server's core, for processors whose cores the t
 # i7-12700H), 190.6 of 256 (ik_llama.cpp PR 534, 7965WX), 67 of 68.9 (discussion 201, 7950X).
 PROBED_SHARE = 0.80
 PROBED_LOW, PROBED_HIGH = 0.80, 1.20
+
+# After a model's own runs: what they differ by from one time to the next (benchmarks/bench_calibrated.py).
+OWN_LOW, OWN_HIGH = 0.95, 1.05
 
 THUMB_SHARE = 0.70
 THUMB_LOW, THUMB_HIGH = 0.55, 1.23  # measured over predicted in benchmarks/scoreboard.csv, quantiles as there
@@ -63,6 +66,8 @@ class Rates:
     kv_query_bytes_per_s: float = inf  # caches read again for every query head, without flash attention
     threads: int | None = None
     cache: CacheSpeed | None = None
+    attention_flops_per_s: float | None = None  # of prompts, where it differs from that of weights
+    prefill_by_quantization: Mapping[str, float] = field(default_factory=dict)
 
     def stream(self, quantization: str, working_set_bytes: float = inf) -> float:
         """Bytes/s of weights in ``quantization``, more where everything read for a token fits the cache."""
@@ -70,6 +75,10 @@ class Rates:
         if self.cache and working_set_bytes <= self.cache.nbytes:
             return max(rate, self.cache.bytes_per_s)
         return rate
+
+    def prefill(self, quantization: str) -> float:
+        """Operations/s on weights in ``quantization`` while a prompt is read."""
+        return self.prefill_by_quantization.get(quantization, self.prefill_flops_per_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,10 +224,30 @@ def calibrated_rates(calibration: Calibration, *, name: str = "this machine") ->
         prefill_flops_per_s=calibration.prefill_flops_per_s,
         low=calibration.low,
         high=calibration.high,
-        prefill_low=calibration.low,
-        prefill_high=calibration.high,
+        prefill_low=calibration.prefill_low,
+        prefill_high=calibration.prefill_high,
+        kv_query_bytes_per_s=calibration.kv_query_bytes_per_s,
         threads=calibration.threads,
         cache=calibration.cache,
+        attention_flops_per_s=calibration.attention_flops_per_s,
+        prefill_by_quantization=calibration.prefill_by_quantization,
+    )
+
+
+def adjusted(rates: Rates, factor: float | None) -> Rates:
+    """For a model whose own runs were ``factor`` times as fast as ``rates`` says; None: none were seen."""
+    if factor is None:
+        return rates
+    return replace(
+        rates,
+        other_bytes_per_s=rates.other_bytes_per_s * factor,
+        stream_bytes_per_s={kind: rate * factor for kind, rate in rates.stream_bytes_per_s.items()},
+        kv_bytes_per_s=rates.kv_bytes_per_s * factor,
+        kv_query_bytes_per_s=rates.kv_query_bytes_per_s * factor,
+        layer_s=rates.layer_s / factor,
+        token_s=rates.token_s / factor,
+        low=max(rates.low, OWN_LOW),
+        high=min(rates.high, OWN_HIGH),
     )
 
 

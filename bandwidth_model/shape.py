@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bandwidth_model.attention import Attention, kv_element_bytes
+from bandwidth_model.ggml_types import element_bytes
 
 MULTIPLY_ADD = 2  # operations a weight costs for one token
 
@@ -61,6 +62,11 @@ class ModelShape:
     @property
     def parts(self) -> tuple[LayerShape, ...]:
         return (*self.layers, self.head)
+
+    @property
+    def identity(self) -> str:
+        """Tells a model file from others when speeds are remembered."""
+        return f"{self.name}|{round(self.bytes_per_token)}"
 
     @property
     def bytes_by_quantization(self) -> dict[str, float]:
@@ -111,11 +117,24 @@ class ModelShape:
         """Operations for a prompt at depth ``start``; the output head runs for its last token only."""
         in_layers = sum(layer.active_parameters for layer in self.layers)
         weights = MULTIPLY_ADD * (in_layers * prompt_tokens + self.head.active_parameters)
-        seen = sum(
+        return weights + self.attention_flops(prompt_tokens, start)
+
+    def attention_flops(self, prompt_tokens: int, start: float = 0) -> float:
+        """Of a prompt's operations, those over the caches."""
+        return sum(
             each.flops(1) * each.mean_tokens_seen(start, prompt_tokens) * prompt_tokens
             for each in self._attentions
         )
-        return weights + seen
+
+    def prefill_flops_by_quantization(self, prompt_tokens: int) -> dict[str, float]:
+        """Of a prompt's operations, those over weights, by the type these are stored in."""
+        total: dict[str, float] = {}
+        for part, tokens in [*((layer, prompt_tokens) for layer in self.layers), (self.head, 1)]:
+            elements = {kind: nbytes / element_bytes(kind) for kind, nbytes in part.read_bytes.items()}
+            flops = MULTIPLY_ADD * part.active_parameters * tokens / (sum(elements.values()) or 1.0)
+            for kind, count in elements.items():
+                total[kind] = total.get(kind, 0.0) + count * flops
+        return total
 
     def read_bytes_for_batch(self, tokens: float) -> float:
         """Weights read once for ``tokens`` tokens computed together; more of them touch more experts."""

@@ -11,8 +11,9 @@ import asyncio
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -22,8 +23,9 @@ from localchat.engines.process import EngineModel
 from localchat.engines.protocol import LoadOptions
 from localchat.engines.threads import candidates
 from localchat.weights import Catalog
-from router.request import ChatRequest, Finished, Message, Sampling
+from router.request import ChatRequest, Delta, Finished, Message, Sampling
 
+LIMIT_S = 20.0
 PROMPT = (Message("user", "Tell me a long story about a lighthouse keeper and the sea."),)
 SPIN = """
 import os
@@ -53,9 +55,18 @@ def load(program: str | None) -> Iterator[None]:
 
 
 async def rate(model: EngineModel, tokens: int) -> float:
-    async for event in model.stream(ChatRequest(PROMPT, Sampling(temperature=0.0, max_tokens=tokens))):
-        if isinstance(event, Finished):
-            return event.timings.decode_tokens_per_s
+    """Of ``tokens``, or of those that came within LIMIT_S: two threads on one core take minutes."""
+    began = arrived = 0.0
+    request = ChatRequest(PROMPT, Sampling(temperature=0.0, max_tokens=tokens))
+    async with aclosing(model.stream(request)) as events:
+        async for event in events:
+            if isinstance(event, Finished):
+                return event.timings.decode_tokens_per_s
+            if isinstance(event, Delta):
+                now = time.monotonic()
+                began, arrived = (began, arrived + len(event.scores)) if began else (now, 0.0)
+                if now - began > LIMIT_S:
+                    return arrived / (now - began)
     raise AssertionError("no Finished event")
 
 

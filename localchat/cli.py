@@ -21,6 +21,10 @@ COMMANDS = {
     "ask": "one answer on standard output",
     "history": "list, search, show, export and delete conversations",
     "weights": "list, pull, inspect and remove model files",
+    "probe": "measure how fast this machine reads memory and computes",
+    "calibrate": "measure the engine here, so that predictions rest on it",
+    "calibration": "the record of measurements that predictions rest on",
+    "bench": "the engine measured against its prediction",
     "doctor": "what is installed, which CPU features are used, where files are",
     "completion": "print a completion script for your shell",
 }

@@ -1,16 +1,30 @@
 """What is known of how fast this machine is: the best of calibration, probe and device table.
 
-Owns where the records lie and which one answers. Does not measure (commands probe and
+Owns where the records lie and which one answers. Does not measure (the commands probe and
 calibrate do) and does not predict (bandwidth_model.predict does).
 """
 
 from __future__ import annotations
 
-from bandwidth_model.machine import usable_cores
-from bandwidth_model.rates import Rates, datasheet_rates
+import json
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from bandwidth_model.machine import on_battery, usable_cores
+from bandwidth_model.probe import Reading, from_json, probe_of, to_json
+from bandwidth_model.rates import Rates, adjusted, calibrated_rates, datasheet_rates, probed_rates
 from bandwidth_model.recognise import this_device
+from localchat.calibration import CalibrationFile, Record
+from localchat.engines.build_info import installed_build
 from localchat.errors import LocalchatError
 from localchat.paths import Paths
+
+if TYPE_CHECKING:
+    from bandwidth_model.calibrate import Run
+    from bandwidth_model.shape import ModelShape
+
+ENGINE = "llama_cpp"
 
 
 class SpeedUnknown(LocalchatError):
@@ -20,15 +34,69 @@ class SpeedUnknown(LocalchatError):
 class MachineSpeed:
     """The records of one user on this machine."""
 
-    def __init__(self, paths: Paths) -> None:
-        self._paths = paths
+    def __init__(self, paths: Paths, *, kv_type: str = "F16") -> None:
+        self._probe = paths.cache / "probe.json"
+        self._calibrations = CalibrationFile(paths.data / "calibration.json")
+        self._kv_type = kv_type.upper()
 
-    def rates(self, threads: int | None = None) -> Rates:
-        """For that many threads, by default all cores. Raises SpeedUnknown, naming what would help."""
-        device = this_device()
-        if device is None:
-            raise SpeedUnknown(
-                "How fast this machine is, is not known: the device table does not have its processor.",
-                "Measure it in 10 seconds: localchat probe",
-            )
-        return datasheet_rates(device, threads=threads or usable_cores())
+    def rates(self, threads: int | None = None, shape: ModelShape | None = None) -> Rates:
+        """For that many threads, by default all cores; of ``shape`` what its own runs showed counts.
+
+        Raises SpeedUnknown, naming what would help.
+        """
+        count = threads or usable_cores()
+        if fitted := self.record().nearest(count):
+            rates = calibrated_rates(fitted.calibration)
+            return adjusted(rates, fitted.factors.get(shape.identity)) if shape else rates
+        if readings := self.readings():
+            return probed_rates(probe_of(readings), threads=count)
+        if device := this_device():
+            return datasheet_rates(device, threads=count)
+        raise SpeedUnknown(
+            "How fast this machine is, is not known: the device table does not have its processor.",
+            "Measure it in 10 seconds: localchat probe",
+        )
+
+    # -- the probe
+
+    def readings(self) -> list[Reading] | None:
+        """What the last probe read; None when there was none on this machine in this state."""
+        try:
+            kept = json.loads(self._probe.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        return from_json(kept) if isinstance(kept, dict) else None
+
+    def keep(self, readings: Iterable[Reading]) -> None:
+        """Raises LocalchatError when the cache folder cannot be written."""
+        try:
+            self._probe.parent.mkdir(parents=True, exist_ok=True)
+            part = self._probe.with_suffix(f".{os.getpid()}")
+            part.write_text(json.dumps(to_json(readings), indent=1), encoding="utf-8")
+            part.replace(self._probe)
+        except OSError as error:
+            raise LocalchatError(f"{self._probe} cannot be written: {error.strerror}.") from error
+
+    # -- the calibration
+
+    @property
+    def key(self) -> str:
+        """Engine and build, and what else a calibration holds for."""
+        power = "battery" if on_battery() else "mains"
+        return f"{ENGINE}|{installed_build()}|flash attention auto|cache {self._kv_type}|{power}"
+
+    def record(self) -> Record:
+        return self._calibrations.record(self.key)
+
+    def learn(self, runs: Iterable[Run], source: str) -> Record:
+        """Take in measurements. Raises LocalchatError when the record cannot be written."""
+        readings = self.readings()
+        cache = probe_of(readings).cache if readings else None
+        try:
+            return self._calibrations.add(self.key, runs, source, cache)
+        except OSError as error:
+            raise LocalchatError(f"The calibration cannot be written: {error.strerror}.") from error
+
+    def forget(self) -> None:
+        """Remove what was calibrated."""
+        self._calibrations.forget()

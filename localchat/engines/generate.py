@@ -11,13 +11,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from localchat.engines.constraint import Constraint
+from localchat.engines.protocol import Measure, Measurement
 from localchat.engines.prompt import Prompt, Prompter
 from localchat.engines.runtime import Logits, Runtime
 from localchat.engines.sampler import Sampler
 from localchat.engines.scores import Scorer
 from localchat.engines.text import TextStream
 from localchat.engines.threads import ThreadTuner
-from router.errors import ContextOverflow
+from router.errors import ContextOverflow, InvalidRequest
 from router.request import (
     ChatRequest,
     Delta,
@@ -35,6 +36,8 @@ from router.request import (
 
 CHUNK_S = 0.25  # of prefill between two progress events
 FIRST_CHUNK, LEAST_CHUNK, MOST_CHUNK = 128, 32, 2048
+WARMING_TOKENS = 2  # before tokens are timed
+FILLED_AT_ONCE = 512  # tokens of a context that only has to be there
 LEAST_ANSWER_TOKENS = 16  # a prompt that leaves less room does not fit
 
 
@@ -202,8 +205,55 @@ class Generator:
         plural = "s" if settled > 1 else ""
         return Notice(f"Another program is using a core: decoding with {settled} thread{plural} for now.")
 
+    # -- measuring
+
+    def measure(self, wanted: Measure) -> Measurement:
+        """Time a prompt and tokens at a depth: the steps of an answer, but for choosing words.
+
+        Raises InvalidRequest where the context is too short, and Aborted.
+        """
+        runtime, scorer = self._runtime, self._scorer
+        last = max(wanted.depth, wanted.prompt_tokens)
+        if max(last, wanted.depth + wanted.tokens + WARMING_TOKENS) > runtime.window_tokens:
+            raise InvalidRequest(
+                f"A depth of {wanted.depth:,} and what is decoded there exceed the context of "
+                f"{runtime.window_tokens:,} tokens.",
+                "Choose smaller depths.",
+            )
+        self._past = Prompt([], "")
+        runtime.set_threads(wanted.threads, wanted.threads)
+        try:
+            self._stand_at(last - wanted.prompt_tokens)
+            started = time.perf_counter()
+            if wanted.prompt_tokens:
+                runtime.eval(_spread(wanted.prompt_tokens, self._vocabulary_size))
+            prefill_s = time.perf_counter() - started
+            self._stand_at(wanted.depth)
+            token_s = []
+            for token in _spread(wanted.tokens + WARMING_TOKENS, self._vocabulary_size):
+                started = time.perf_counter()
+                runtime.eval([token])
+                scorer.read(runtime.logits())
+                scorer.score(scorer.top)
+                token_s.append(time.perf_counter() - started)
+            return Measurement(wanted, tuple(token_s[WARMING_TOKENS:]), prefill_s)
+        finally:
+            self._apply_threads()
+
+    def _stand_at(self, depth: int) -> None:
+        """Make the cache hold ``depth`` tokens, whichever."""
+        missing = depth - self._runtime.keep(depth)
+        while missing > 0:
+            self._runtime.eval(_spread(min(missing, FILLED_AT_ONCE), self._vocabulary_size))
+            missing -= FILLED_AT_ONCE
+
     def _apply_threads(self) -> None:
         self._runtime.set_threads(self._decode_threads.count, self._prefill_threads.count)
+
+
+def _spread(count: int, vocabulary_size: int) -> list[int]:
+    """Token numbers from all over the vocabulary, the same every time."""
+    return [at * 7919 % vocabulary_size for at in range(count)]
 
 
 def _common_prefix(a: Sequence[int], b: Sequence[int]) -> int:

@@ -21,13 +21,22 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import asdict, replace
 from typing import IO, Any
 
-from localchat.engines.protocol import LoadOptions, event_from_wire, request_to_wire
+from localchat.engines.protocol import (
+    LoadOptions,
+    Measure,
+    Measurement,
+    event_from_wire,
+    measurement_from_wire,
+    request_to_wire,
+)
 from router.backend import ModelInfo
 from router.errors import BackendCrashed, ContextOverflow, InvalidRequest, ModelUnavailable, RouterError
 from router.request import ChatRequest, Delta, Event, Finished, Message, Notice
 
 STOP_PATIENCE_S = 2.0  # then the child is killed
 LINE_LIMIT = 1 << 24
+LAST_WORDS = ("loaded", "finished", "counted", "measured", "failed", "stopped")
+"""One of them is in the last message about a command; see worker.py."""
 
 Diagnose = Callable[[], str]
 """Says in one line what is wrong with the model file, or '' when it looks right."""
@@ -88,7 +97,7 @@ class EngineModel:
                 async for event in events:
                     yield event
             load_s = time.perf_counter() - called
-        async with contextlib.aclosing(self._command("answer", request)) as messages:
+        async with contextlib.aclosing(self._command("answer", request=request_to_wire(request))) as messages:
             async for message in messages:
                 if "info" in message:
                     self.info = ModelInfo(name=self.model, **message["info"])
@@ -107,11 +116,23 @@ class EngineModel:
             async with contextlib.aclosing(self._loaded()) as events:
                 async for _ in events:
                     pass
-            request = ChatRequest(tuple(messages))
-            async with contextlib.aclosing(self._command("count", request)) as answers:
+            request = request_to_wire(ChatRequest(tuple(messages)))
+            async with contextlib.aclosing(self._command("count", request=request)) as answers:
                 async for message in answers:
                     return int(message["counted"])
         raise BackendCrashed("The engine gave no count.", "Try again.")
+
+    async def measure(self, wanted: Measure) -> Measurement:
+        """Time the loaded model; other requests wait. Loads if need be."""
+        async with self._my_turn():
+            async with contextlib.aclosing(self._loaded()) as events:
+                async for _ in events:
+                    pass
+            async with contextlib.aclosing(self._command("measure", wanted=asdict(wanted))) as answers:
+                async for message in answers:
+                    if "measured" in message:
+                        return measurement_from_wire(message["measured"])
+        raise BackendCrashed("The engine gave no measurement.", "Try again.")
 
     async def close(self) -> None:
         child, self._child, self.info = self._child, None, None
@@ -165,10 +186,10 @@ class EngineModel:
         next_step = "" if why else "Choose another model, or see `localchat weights info`."
         return ModelUnavailable(f"{self.model} cannot be loaded: {why or error.message}", next_step)
 
-    async def _command(self, do: str, request: ChatRequest) -> AsyncGenerator[dict[str, Any], None]:
+    async def _command(self, do: str, **fields: Any) -> AsyncGenerator[dict[str, Any], None]:
         self._last_id += 1
         number = self._last_id
-        command = {"do": do, "id": number, "request": request_to_wire(request)}
+        command = {"do": do, "id": number, **fields}
         async with contextlib.aclosing(self._messages(number, command)) as messages:
             async for message in messages:
                 yield message
@@ -196,7 +217,7 @@ class EngineModel:
                     raise BackendCrashed(reason, "Send again: a new one is started.")
                 if message["id"] != number:
                     continue  # of a command stopped earlier
-                over = any(key in message for key in ("loaded", "finished", "counted", "failed", "stopped"))
+                over = any(key in message for key in LAST_WORDS)
                 if "failed" in message:
                     raise _error(message["failed"])
                 yield message
@@ -210,8 +231,7 @@ class EngineModel:
             async with asyncio.timeout(STOP_PATIENCE_S):
                 await child.send_async({"do": "stop", "id": number})
                 while (message := await child.receive()) is not None:
-                    ends = ("loaded", "finished", "counted", "failed", "stopped")
-                    if message["id"] == number and any(key in message for key in ends):
+                    if message["id"] == number and any(key in message for key in LAST_WORDS):
                         return
         except (TimeoutError, OSError):
             pass

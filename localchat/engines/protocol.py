@@ -7,6 +7,7 @@ always of the same version.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from statistics import median
 from typing import Any
 
 from router.request import (
@@ -40,6 +41,41 @@ class LoadOptions:
     lora: str = ""
     lora_scale: float = 1.0
     cache_folder: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """What is to be timed: ``tokens`` decoded at ``depth``, before that a prompt that ends there.
+
+    The prompt has ``prompt_tokens`` and begins at depth 0 where it is longer than ``depth``.
+    """
+
+    depth: int
+    threads: int
+    tokens: int = 32
+    prompt_tokens: int = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """``token_s``: seconds of every decoded token, scores included, in order."""
+
+    wanted: Measure
+    token_s: tuple[float, ...]
+    prefill_s: float
+
+    @property
+    def decode_tokens_per_s(self) -> float:
+        """By the median token: one that another program delayed does not count for many."""
+        return 1 / median(self.token_s)
+
+    @property
+    def prefill_tokens_per_s(self) -> float:
+        return self.wanted.prompt_tokens / self.prefill_s
+
+
+def measurement_from_wire(wire: Wire) -> Measurement:
+    return Measurement(Measure(**wire["wanted"]), tuple(wire["token_s"]), wire["prefill_s"])
 
 
 def request_to_wire(request: ChatRequest) -> Wire:

@@ -2,8 +2,8 @@
 
 Owns the process: its socket, its command reader, its exit when the parent is gone.
 Whatever native code prints goes to the file the parent gave as stdout and stderr.
-Commands (``do``): load, answer, count, stop, quit. Every answer to a command
-carries its ``id`` and ends with one of loaded, finished, counted, failed, stopped.
+Commands (``do``): load, answer, count, measure, stop. Every answer to a command
+carries its ``id`` and ends with one of loaded, finished, counted, measured, failed, stopped.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
-from localchat.engines.protocol import event_to_wire, options_from_wire, request_from_wire
+from localchat.engines.protocol import Measure, event_to_wire, options_from_wire, request_from_wire
 from localchat.engines.runtime import Aborted, LoadFailed
 from router.errors import ContextOverflow, InvalidRequest
 from router.request import Delta, Event, TokenScore
@@ -92,6 +93,9 @@ class Worker:
                     request = request_from_wire(command["request"])
                     tokens = self._engine.generator.prompt_tokens(request.messages)
                     self._send(number, counted=len(tokens))
+                case "measure":
+                    measured = self._engine.generator.measure(Measure(**command["wanted"]))
+                    self._send(number, measured=asdict(measured))
                 case unknown:
                     raise LoadFailed(f"the engine knows no command {unknown!r}")
         except Aborted:

@@ -1,0 +1,248 @@
+"""Fits what an engine reaches on this machine to runs of it: rates by quantisation, fixed costs.
+
+Pure. Owns the fit, and how far its residuals say it is to be trusted. Does not run
+engines, and does not know where runs are kept.
+
+A token's seconds are linear in what is sought (the reciprocal rates and the costs of a
+layer and a token), and none of that is negative: non-negative
+least squares of relative errors, for one number of threads at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from statistics import median, quantiles
+
+from bandwidth_model.measured import CacheSpeed, Calibration
+from bandwidth_model.predict import BATCH_TOKENS
+from bandwidth_model.rates import calibrated_rates
+from bandwidth_model.shape import ModelShape
+
+Features = dict[str, float]
+
+LEAST_SPREAD = 0.05
+"""Half of the narrowest interval: what the same run differs by from day to day (bench_calibrated)."""
+SMALL_SHARE = 0.02  # of a run's bytes: a type read this little in every run has no rate of its own
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A prompt that was read in ``seconds``, by what it took."""
+
+    flops_by_quantization: Mapping[str, float]
+    attention_flops: float
+    batches: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One measurement of a model at one depth and number of threads, by what a token took.
+
+    ``model`` is the shape's identity, ``token_s`` seconds a token. ``kv_query_bytes``: the caches once for each query head.
+    """
+
+    model: str
+    threads: int
+    depth: float
+    token_s: float
+    bytes_by_quantization: Mapping[str, float]
+    kv_bytes: float
+    kv_query_bytes: float
+    layers: int
+    prompt: Prompt | None = field(default=None)
+
+
+def run_of(
+    shape: ModelShape,
+    *,
+    threads: int,
+    depth: float,
+    token_s: float,
+    kv_type: str | None = None,
+    prompt: Prompt | None = None,
+) -> Run:
+    """A measurement of ``shape``."""
+    return Run(
+        model=shape.identity,
+        threads=threads,
+        depth=depth,
+        token_s=token_s,
+        bytes_by_quantization=shape.bytes_by_quantization,
+        kv_bytes=shape.kv_read_bytes(depth, kv_type),
+        kv_query_bytes=shape.kv_query_bytes(depth, kv_type),
+        layers=len(shape.layers),
+        prompt=prompt,
+    )
+
+
+def prompt_of(shape: ModelShape, tokens: int, start: float, seconds: float) -> Prompt:
+    return Prompt(
+        flops_by_quantization=shape.prefill_flops_by_quantization(tokens),
+        attention_flops=shape.attention_flops(tokens, start),
+        batches=-(-tokens // BATCH_TOKENS),
+        seconds=seconds,
+    )
+
+
+def fit(runs: Iterable[Run], threads: int, cache: CacheSpeed | None = None) -> Calibration:
+    """The calibration for ``threads``. Raises ValueError when no run used them."""
+    mine = [run for run in runs if run.threads == threads]
+    if not mine:
+        raise ValueError(f"no run used {threads} threads")
+    found = _decode(mine)
+    spread = _spread(mine, found)
+    prompts = _prompts([run.prompt for run in mine if run.prompt], found.get("layer", 0.0))
+    return Calibration(
+        threads=threads,
+        stream_bytes_per_s={_name(key): 1 / value for key, value in found.items() if _is_rate(key, value)},
+        kv_bytes_per_s=_rate(found.get("kv")),
+        kv_query_bytes_per_s=_rate(found.get("query")),
+        layer_s=found.get("layer", 0.0),
+        token_s=found.get("token", 0.0),
+        prefill_flops_per_s=_slowest(prompts),
+        prefill_by_quantization={
+            _name(key): 1 / value for key, value in prompts.items() if _is_rate(key, value)
+        },
+        attention_flops_per_s=_rate(prompts.get("attention")),
+        low=min(1 - LEAST_SPREAD, spread[0]),
+        high=max(1 + LEAST_SPREAD, spread[1]),
+        cache=cache,
+    )
+
+
+def factors(runs: Iterable[Run], calibration: Calibration) -> dict[str, float]:
+    """By how much each model decodes faster than ``calibration`` says, over its runs."""
+    ratios: dict[str, list[float]] = {}
+    for run in runs:
+        if run.threads == calibration.threads:
+            ratios.setdefault(run.model, []).append(predicted_s(run, calibration) / run.token_s)
+    return {model: median(each) for model, each in ratios.items()}
+
+
+def predicted_s(run: Run, calibration: Calibration) -> float:
+    """What ``calibration`` says a token of ``run`` takes: the formula of predict.py, for a run."""
+    rates = calibrated_rates(calibration)
+    return (
+        sum(nbytes / rates.stream(kind) for kind, nbytes in run.bytes_by_quantization.items())
+        + run.kv_bytes / rates.kv_bytes_per_s
+        + run.kv_query_bytes / rates.kv_query_bytes_per_s
+        + run.layers * rates.layer_s
+        + rates.token_s
+    )
+
+
+# -- decoding
+
+
+def _decode(runs: Sequence[Run]) -> Features:
+    small = _small(runs)
+    return least_squares([_features(run, small) for run in runs], [run.token_s for run in runs])
+
+
+def _features(run: Run, small: frozenset[str]) -> Features:
+    main = max(run.bytes_by_quantization, key=lambda kind: run.bytes_by_quantization[kind])
+    features: Features = {
+        "kv": run.kv_bytes,
+        "query": run.kv_query_bytes,
+        "layer": run.layers,
+        "token": 1,
+    }
+    for kind, nbytes in run.bytes_by_quantization.items():
+        key = f"bytes {main if kind in small else kind}"
+        features[key] = features.get(key, 0.0) + nbytes
+    return features
+
+
+def _small(runs: Sequence[Run]) -> frozenset[str]:
+    """Types of which no run reads enough to tell their rate, such as the F32 of norms."""
+    most: dict[str, float] = {}
+    for run in runs:
+        total = sum(run.bytes_by_quantization.values())
+        for kind, nbytes in run.bytes_by_quantization.items():
+            most[kind] = max(most.get(kind, 0.0), nbytes / total)
+    return frozenset(kind for kind, share in most.items() if share < SMALL_SHARE)
+
+
+def _seconds(run: Run, found: Features, small: frozenset[str]) -> float | None:
+    """What ``found`` says a run takes; None where it lacks a type of the run."""
+    features = _features(run, small)
+    if any(key.startswith("bytes ") and key not in found for key in features):
+        return None
+    return sum(found.get(key, 0.0) * amount for key, amount in features.items())
+
+
+def _spread(runs: Sequence[Run], found: Features) -> tuple[float, float]:
+    """The 10 % and 90 % quantiles of measured over predicted rate, each model left out in turn.
+
+    Models whose types no other one has are judged with all runs.
+    """
+    small = _small(runs)
+    ratios = []
+    for name in dict.fromkeys(run.model for run in runs):
+        others = [run for run in runs if run.model != name]
+        without = _decode(others) if others else found
+        for run in (run for run in runs if run.model == name):
+            predicted = _seconds(run, without, small) or _seconds(run, found, small)
+            if predicted:
+                ratios.append(predicted / run.token_s)
+    if len(ratios) < 2:
+        return 1 - LEAST_SPREAD, 1 + LEAST_SPREAD
+    deciles = quantiles(ratios, n=10, method="inclusive")
+    return deciles[0], deciles[-1]
+
+
+# -- prompts
+
+
+def _prompts(prompts: Sequence[Prompt], layer_s: float) -> Features:
+    """Reciprocal FLOP rates by quantisation, and of attention."""
+    rows = []
+    for prompt in prompts:
+        row: Features = {f"flops {kind}": flops for kind, flops in prompt.flops_by_quantization.items()}
+        rows.append({**row, "attention": prompt.attention_flops})
+    return least_squares(rows, [prompt.seconds for prompt in prompts]) if rows else {}
+
+
+# -- the fit itself
+
+
+def least_squares(rows: Sequence[Features], seconds: Sequence[float]) -> Features:
+    """Non-negative costs by feature, so that rows give ``seconds`` with the least relative error.
+
+    Columns that would be negative are left out, the most negative first; columns of zeros
+    are not in the answer.
+    """
+    import numpy as np
+
+    keys = [key for key in dict.fromkeys(key for row in rows for key in row) if any(r.get(key) for r in rows)]
+    target = np.asarray(seconds)
+    matrix = np.array([[row.get(key, 0.0) for key in keys] for row in rows]) / target[:, None]
+    scale = matrix.max(axis=0, initial=0.0)
+    kept = [i for i in range(len(keys)) if scale[i] > 0]
+    while kept:
+        solution, *_ = np.linalg.lstsq(matrix[:, kept] / scale[kept], np.ones(len(target)), rcond=None)
+        if solution.min() >= 0:
+            return {keys[i]: float(x / scale[i]) for i, x in zip(kept, solution, strict=True)}
+        kept.pop(int(solution.argmin()))
+    return {}
+
+
+def _name(key: str) -> str:
+    return key.partition(" ")[2]
+
+
+def _is_rate(key: str, value: float) -> bool:
+    return " " in key and value > 0
+
+
+def _rate(cost: float | None) -> float:
+    return 1 / cost if cost else inf
+
+
+def _slowest(prompts: Features) -> float:
+    """For types that were not measured."""
+    rates = [1 / value for key, value in prompts.items() if _is_rate(key, value)]
+    return min(rates, default=0.0)

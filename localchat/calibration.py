@@ -1,0 +1,172 @@
+"""The record of how fast engines ran here, and what was fitted to it.
+
+Owns the file: which runs it keeps, when they are stale, when the fit is made anew. The
+fit is bandwidth_model.calibrate's. Nothing heavy is imported to read what was fitted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from statistics import median
+from time import time
+from typing import TYPE_CHECKING, Any
+
+from bandwidth_model.measured import CacheSpeed, Calibration
+
+if TYPE_CHECKING:
+    from bandwidth_model.calibrate import Run
+
+VERSION = 1
+KEPT = 5  # of the same model, threads and depth: their median is what counts
+DEPTH_STEP = 512  # depths this close together are the same for that
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Runs of one model at one thread count and depth: ``seconds`` a token, the latest last."""
+
+    model: str
+    threads: int
+    depth: float
+    seconds: tuple[float, ...]
+    source: str  # calibrate, or reply
+    at: float  # Unix time of the latest
+    run: Mapping[str, Any]  # what one of the runs took
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """``factors``: by how much each model known here is faster than the fit says."""
+
+    calibration: Calibration
+    factors: Mapping[str, float]
+
+
+@dataclass(slots=True)
+class Record:
+    """What is known for one key: an engine's build, flash attention, cache type and power state."""
+
+    entries: list[Entry] = field(default_factory=list)
+    fitted: dict[int, Fitted] = field(default_factory=dict)
+
+    def nearest(self, threads: int) -> Fitted | None:
+        """For that many threads, or else the nearest number that was measured."""
+        if not self.fitted:
+            return None
+        return self.fitted[min(self.fitted, key=lambda count: (abs(count - threads), count))]
+
+
+class CalibrationFile:
+    """The records of one user; a file that cannot be read counts as empty."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def record(self, key: str) -> Record:
+        kept = self._read().get(key)
+        try:
+            return _record(kept) if kept else Record()
+        except (KeyError, TypeError, ValueError, AttributeError):
+            return Record()
+
+    def add(self, key: str, runs: Iterable[Run], source: str, cache: CacheSpeed | None = None) -> Record:
+        """Take in runs and fit anew. Runs under another key with the same engine are stale and go.
+
+        Raises OSError when the file cannot be written.
+        """
+        record = self.record(key)
+        for run in runs:
+            _put(record.entries, run, source)
+        record.fitted = _fit(record.entries, cache or _known_cache(record))
+        engine = key.partition("|")[0]
+        others = {k: v for k, v in self._read().items() if k.partition("|")[0] != engine or _same_build(k, key)}
+        self._write({**others, key: _to_json(record)})
+        return record
+
+    def forget(self) -> None:
+        """Remove all records."""
+        self._path.unlink(missing_ok=True)
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            kept = json.loads(self._path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        if not isinstance(kept, dict) or kept.get("version") != VERSION:
+            return {}
+        records = kept.get("records")
+        return records if isinstance(records, dict) else {}
+
+    def _write(self, records: Mapping[str, Any]) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        part = self._path.with_suffix(f".{os.getpid()}")
+        part.write_text(json.dumps({"version": VERSION, "records": records}, indent=1), encoding="utf-8")
+        part.replace(self._path)
+
+
+def _same_build(one: str, other: str) -> bool:
+    """Keys are engine|build|what else."""
+    return one.split("|")[1:2] == other.split("|")[1:2]
+
+
+def _put(entries: list[Entry], run: Run, source: str) -> None:
+    step = run.depth // DEPTH_STEP
+    for at, entry in enumerate(entries):
+        if (entry.model, entry.threads, entry.depth // DEPTH_STEP) == (run.model, run.threads, step):
+            kept = (*entry.seconds, run.token_s)[-KEPT:]
+            entries[at] = Entry(run.model, run.threads, run.depth, kept, source, time(), asdict(run))
+            return
+    entries.append(Entry(run.model, run.threads, run.depth, (run.token_s,), source, time(), asdict(run)))
+
+
+def run_from(entry: Entry) -> Run:
+    """The run an entry stands for: its median."""
+    from bandwidth_model.calibrate import Prompt, Run
+
+    fields = dict(entry.run)
+    prompt = fields.pop("prompt")
+    run = Run(**fields, prompt=Prompt(**prompt) if prompt else None)
+    return replace(run, token_s=median(entry.seconds))
+
+
+def _fit(entries: Iterable[Entry], cache: CacheSpeed | None) -> dict[int, Fitted]:
+    from bandwidth_model.calibrate import factors, fit
+
+    runs = [run_from(entry) for entry in entries]
+    fitted = {}
+    for threads in sorted({run.threads for run in runs}):
+        calibration = fit(runs, threads, cache)
+        fitted[threads] = Fitted(calibration, factors(runs, calibration))
+    return fitted
+
+
+def _known_cache(record: Record) -> CacheSpeed | None:
+    return next((each.calibration.cache for each in record.fitted.values()), None)
+
+
+# -- JSON, with the infinity that Python's reads and writes
+
+
+def _to_json(record: Record) -> dict[str, Any]:
+    return {
+        "entries": [asdict(entry) for entry in record.entries],
+        "fitted": {
+            str(threads): {"calibration": asdict(each.calibration), "factors": dict(each.factors)}
+            for threads, each in record.fitted.items()
+        },
+    }
+
+
+def _record(kept: Mapping[str, Any]) -> Record:
+    entries = [Entry(**{**entry, "seconds": tuple(entry["seconds"])}) for entry in kept["entries"]]
+    return Record(entries, {int(n): _fitted(each) for n, each in kept["fitted"].items()})
+
+
+def _fitted(kept: Mapping[str, Any]) -> Fitted:
+    fields = dict(kept["calibration"])
+    cache = fields.pop("cache", None)
+    return Fitted(Calibration(**fields, cache=CacheSpeed(**cache) if cache else None), kept["factors"])

@@ -1,0 +1,108 @@
+"""``localchat calibration``: the record of measurements that predictions on this machine rest on."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from math import inf
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from localchat.errors import LocalchatError
+
+if TYPE_CHECKING:
+    from localchat.calibration import Entry, Fitted, Record
+    from localchat.speed import MachineSpeed
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    parser.add_argument("--forget", action="store_true", help="remove the record")
+
+
+def run(args: argparse.Namespace) -> int:
+    from localchat.paths import find_paths
+    from localchat.speed import MachineSpeed
+
+    speed = MachineSpeed(find_paths())
+    if args.forget:
+        speed.forget()
+    elif args.json:
+        show_json(speed)
+    else:
+        show(speed)
+    return 0
+
+
+def show_json(speed: MachineSpeed) -> None:
+    record = speed.record()
+    fitted = {str(threads): _fitted_fields(each) for threads, each in record.fitted.items()}
+    rows = [{**_row(entry, record), "model": _name(entry.model)} for entry in record.entries]
+    print(json.dumps({"key": speed.key, "fitted": fitted, "rows": rows}, indent=1))
+
+
+def show(speed: MachineSpeed) -> None:
+    """Raises LocalchatError where nothing was measured yet."""
+    record = speed.record()
+    if not record.entries:
+        raise LocalchatError("Nothing was calibrated with this engine yet.", "Run: localchat calibrate")
+    for threads, fitted in record.fitted.items():
+        print(f"{threads} thread{'s' if threads > 1 else ''}")
+        for line in _rates(fitted):
+            print(f"  {line}")
+    print("\n  depth  threads  tokens/s  fitted   error  runs  from       last        model")
+    for entry in record.entries:
+        row = _row(entry, record)
+        day = time.strftime("%Y-%m-%d", time.localtime(entry.at))
+        print(
+            f"{entry.depth:7,.0f}  {entry.threads:7}  {row['tokens_per_s']:8.1f}  {row['fitted_tokens_per_s']:6.1f} "
+            f"{row['error_percent']:+5.1f} %  {len(entry.seconds):4}  {entry.source:9}  {day}  {_name(entry.model)}"
+        )
+    print(f"\nHolds for {speed.key.replace('|', ', ')}.")
+
+
+def _rates(fitted: Fitted) -> Iterator[str]:
+    known = fitted.calibration
+    for kind, rate in sorted(known.stream_bytes_per_s.items()):
+        prefill = known.prefill_by_quantization.get(kind)
+        prompts = f"   prompts {prefill / 1e9:6.0f} GFLOP/s" if prefill else ""
+        yield f"{kind:6} weights {rate / 1e9:6.1f} GB/s{prompts}"
+    cache = [
+        f"{rate / 1e9:.1f} GB/s {what}"
+        for rate, what in ((known.kv_bytes_per_s, "of cache"), (known.kv_query_bytes_per_s, "for query heads"))
+        if rate != inf
+    ]
+    if cache:
+        yield f"context {', '.join(cache)}"
+    yield f"fixed   {known.layer_s * 1e6:.1f} µs a layer, {known.token_s * 1e6:.0f} µs a token"
+    yield f"80 % of measured speeds are {known.low:.2f} to {known.high:.2f} of what this fit says"
+
+
+def _row(entry: Entry, record: Record) -> dict[str, Any]:
+    from bandwidth_model.calibrate import predicted_s
+    from localchat.calibration import run_from
+
+    measured_s = median(entry.seconds)
+    predicted = predicted_s(run_from(entry), record.fitted[entry.threads].calibration)
+    return {
+        "threads": entry.threads,
+        "depth": entry.depth,
+        "tokens_per_s": 1 / measured_s,
+        "fitted_tokens_per_s": 1 / predicted,
+        "error_percent": 100 * (measured_s / predicted - 1),
+        "runs": len(entry.seconds),
+        "source": entry.source,
+        "at": entry.at,
+    }
+
+
+def _fitted_fields(fitted: Fitted) -> dict[str, Any]:
+    fields = {name: value for name, value in asdict(fitted.calibration).items() if value != inf}
+    return {**fields, "factors": {_name(model): factor for model, factor in fitted.factors.items()}}
+
+
+def _name(identity: str) -> str:
+    return identity.rpartition("|")[0]
