@@ -22,6 +22,7 @@ from bandwidth_model.memory import (
 from bandwidth_model.shape import ModelShape
 
 BOUNDLESS_BYTES = 2**62  # the last device takes what is left of a model that fits nowhere
+NOTHING = Needs(0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +38,11 @@ def split_verdict(
     shape: ModelShape, rooms: Sequence[int], *, context: int | None = None, kv_type: str | None = None
 ) -> Split:
     """Where the layers go with ``context``, or with the largest one that fits."""
+    if len(rooms) == 1 or not shape.layers:  # one without layers cannot be split
+        first = verdict(shape, rooms[0], context=context, kv_type=kv_type)
+        others = len(rooms) - 1
+        return Split((len(shape.layers), *[0] * others), (first.needs, *[NOTHING] * others), first)
     whole = verdict(shape, sum(rooms), context=context, kv_type=kv_type)
-    if len(rooms) == 1:
-        return Split((len(shape.layers),), (whole.needs,), whole)
     wanted = whole.context
     largest = _largest_context(shape, rooms, wanted, kv_type)
     layers = _placed(shape, rooms, largest or wanted, kv_type)
@@ -74,7 +77,7 @@ def _needs_of(
 ) -> tuple[Needs, ...]:
     parts, start = [], 0
     for count in layers:
-        part = needs(portion(shape, start, count), context, kv_type=kv_type) if count else Needs(0, 0, 0)
+        part = needs(portion(shape, start, count), context, kv_type=kv_type) if count else NOTHING
         parts.append(part)
         start += count
     return tuple(parts)

@@ -80,11 +80,8 @@ def _row(
     depth: int,
     threads: int | None,
 ) -> Row:
-    placements = [
-        Placement(each.rates(threads, shape), layers)
-        for each, layers in zip(hardware, split.layers, strict=True)
-        if layers or len(hardware) == 1
-    ]
+    holders = [pair for pair in zip(hardware, split.layers, strict=True) if pair[1]] or [(hardware[0], 0)]
+    placements = [Placement(each.rates(threads, shape), layers) for each, layers in holders]
     conditions = Conditions(depth, question.prompt_tokens, question.kv_type)
     prediction = predict_split(shape, placements, conditions)
     used = prediction.basis.threads
