@@ -147,14 +147,21 @@ def placed_layers(
     return tuple(counts) if start == len(shape.layers) else None
 
 
+def portion(shape: ModelShape, start: int, count: int) -> ModelShape:
+    """The model's ``count`` layers from ``start``, with the output head if these are the last."""
+    stop = start + count
+    head = shape.head if stop == len(shape.layers) else NO_WEIGHTS
+    return replace(shape, layers=shape.layers[start:stop], head=head)
+
+
 def _layers_that_fit(shape: ModelShape, start: int, room: int, context: int, kv_type: str | None) -> int:
-    for count in range(len(shape.layers) - start, 0, -1):
-        stop = start + count
-        head = shape.head if stop == len(shape.layers) else NO_WEIGHTS
-        part = replace(shape, layers=shape.layers[start:stop], head=head)
-        if needs(part, context, kv_type=kv_type).total_bytes <= room:
-            return count
-    return 0
+    """The most layers from ``start`` that fit; more of them never need less, so it is found by halving."""
+    low, high = 0, len(shape.layers) - start
+    while low < high:
+        count = (low + high + 1) // 2
+        fits = needs(portion(shape, start, count), context, kv_type=kv_type).total_bytes <= room
+        low, high = (count, high) if fits else (low, count - 1)
+    return low
 
 
 def _cells(attention: Attention, context: int) -> int:

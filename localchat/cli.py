@@ -15,12 +15,16 @@ from collections.abc import Sequence
 from localchat import __version__
 from localchat.errors import LocalchatError, UsageError
 from localchat.flags import FAILED, INTERRUPTED, WRONG_USAGE
+from localchat.plain import plain
 
 COMMANDS = {
     "chat": "the terminal chat (also what plain `localchat` opens)",
     "ask": "one answer on standard output",
     "history": "list, search, show, export and delete conversations",
     "weights": "list, pull, inspect and remove model files",
+    "predict": "whether a model fits and how fast it will run, before it is loaded or fetched",
+    "fit": "which models fit and how fast they are, on this machine or another",
+    "devices": "the devices whose speed is known",
     "probe": "measure how fast this machine reads memory and computes",
     "calibrate": "measure the engine here, so that predictions rest on it",
     "calibration": "the record of measurements that predictions rest on",
@@ -94,7 +98,7 @@ def build_parser(chosen: str | None = None) -> argparse.ArgumentParser:
 
 
 def _complain(error: LocalchatError, code: int) -> int:
-    print(f"localchat: {error}", file=sys.stderr)
+    print(f"localchat: {plain(str(error))}", file=sys.stderr)
     return code
 
 

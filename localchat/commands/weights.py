@@ -10,8 +10,11 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, TextIO
+
+from localchat.commands.table import table
+from localchat.plain import plain
 
 if TYPE_CHECKING:
     from localchat.weights import Catalog, Progress, Weights, WeightsInfo
@@ -52,12 +55,12 @@ def _usual_catalog() -> Catalog:
 def _list(args: argparse.Namespace, catalog: Catalog) -> None:
     found = catalog.list()
     for problem in catalog.problems:
-        print(f"Not looked at: {_plain(problem)}", file=sys.stderr)
+        print(f"Not looked at: {plain(problem)}", file=sys.stderr)
     if args.json:
         _print_json([_fields(weights) for weights in found])
     elif found:
         rows = [(weights.name, _size(weights.bytes), weights.source, str(weights.path)) for weights in found]
-        _print_table([("NAME", "SIZE", "SOURCE", "PATH"), *rows])
+        print(*table([("NAME", "SIZE", "SOURCE", "PATH"), *rows], right={1}), sep="\n")
     else:
         print("No weights found. Fetch the default model: localchat weights pull default")
 
@@ -76,7 +79,7 @@ def _pull(args: argparse.Namespace, catalog: Catalog) -> None:
     if args.json:
         _print_json(_fields(weights))
     else:
-        print(f"{_plain(weights.name)} is ready ({_size(weights.bytes)}): {_plain(str(weights.path))}")
+        print(f"{plain(weights.name)} is ready ({_size(weights.bytes)}): {plain(str(weights.path))}")
 
 
 def _info(args: argparse.Namespace, catalog: Catalog) -> None:
@@ -97,7 +100,7 @@ def _info(args: argparse.Namespace, catalog: Catalog) -> None:
         ("context length", f"{header.context_length:,}" if header.context_length else "unknown"),
     ]
     for label, value in rows:
-        print(f"{label:<16}{_plain(value)}")
+        print(f"{label:<16}{plain(value)}")
 
 
 def _remove(args: argparse.Namespace, catalog: Catalog) -> None:
@@ -105,7 +108,7 @@ def _remove(args: argparse.Namespace, catalog: Catalog) -> None:
     if args.json:
         _print_json(_fields(removed))
     else:
-        print(f"Removed {_plain(removed.name)} ({_size(removed.bytes)}).")
+        print(f"Removed {plain(removed.name)} ({_size(removed.bytes)}).")
 
 
 def _fields(weights: Weights) -> dict[str, object]:
@@ -161,7 +164,7 @@ def _line(progress: Progress) -> str:
     percent = 100 * progress.bytes // max(1, progress.total)
     left = "" if progress.seconds_left is None else f"  {_duration(progress.seconds_left)} left"
     return (
-        f"{_plain(progress.name)}  {done:,.1f} of {total:,.1f} MB  {percent} %  "
+        f"{plain(progress.name)}  {done:,.1f} of {total:,.1f} MB  {percent} %  "
         f"{progress.bytes_per_s / 1e6:.1f} MB/s{left}"
     )
 
@@ -180,20 +183,3 @@ def _size(count: int) -> str:
 
 def _print_json(value: object) -> None:
     print(json.dumps(value, indent=2))
-
-
-def _print_table(rows: Iterable[Sequence[str]]) -> None:
-    """Columns as wide as their widest cell, the second (sizes) to the right, the last unpadded."""
-    shown = [[_plain(cell) for cell in row] for row in rows]
-    widths = [max(len(row[column]) for row in shown) for column in range(len(shown[0]))]
-    for row in shown:
-        cells = [
-            cell.rjust(width) if n == 1 else cell.ljust(width)
-            for n, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        print("  ".join(cells).rstrip())
-
-
-def _plain(text: str) -> str:
-    """File names and headers come from strangers: nothing in them may steer the terminal."""
-    return "".join(character if character.isprintable() else "\ufffd" for character in text)

@@ -55,13 +55,13 @@ def download(
             receipt = _verified(part, remote, file.name)
 
     with httpx.Client(timeout=TIMEOUT, headers=hub.headers()) as client:
-        patience.keep_trying(lambda: _with_faults_that_pass(attempt, hub, part))
+        patience.keep_trying(lambda: with_faults_that_pass(attempt, hub, lambda: part.size))
     return receipt
 
 
-def _with_faults_that_pass(attempt: Callable[[], None], hub: Hub, part: PartFile) -> None:
-    """Run one attempt; what happens to connections becomes a PassingFault."""
-    began_with = part.size
+def with_faults_that_pass(attempt: Callable[[], None], hub: Hub, size: Callable[[], int]) -> None:
+    """Run one attempt; what happens to connections becomes a PassingFault. ``size``: what there is so far."""
+    began_with = size()
     try:
         attempt()
     except httpx.UnsupportedProtocol as error:
@@ -69,7 +69,7 @@ def _with_faults_that_pass(attempt: Callable[[], None], hub: Hub, part: PartFile
     except httpx.TransportError as error:
         raise PassingFault(
             f"The connection to {hub.endpoint} failed ({str(error) or type(error).__name__})",
-            progressed=part.size - began_with >= PROGRESS_WORTH_BYTES,
+            progressed=size() - began_with >= PROGRESS_WORTH_BYTES,
         ) from error
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise WeightsError(f"{hub.endpoint} answers something odd: {error}.", "Check HF_ENDPOINT.") from error
@@ -98,9 +98,8 @@ def _receive_rest(
             raise PassingFault("The file has changed on the server", 0.0)
         if response.status_code >= 400:
             hub.refuse(response, file)
-        if hub.endpoint.startswith("https:") and response.url.scheme != "https":
-            raise WeightsError(f"{hub.endpoint} leads to {response.url.host} without encryption.")
-        if not _continues(response, part.size):
+        refuse_plain(hub, response)
+        if not continues(response, part.size):
             part.restart()
         etag = response.headers.get("etag", "")
         part.note(etag if etag.startswith('"') else None)  # a weak one may not be a condition
@@ -117,7 +116,13 @@ def _range(part: PartFile) -> dict[str, str]:
     return {"Range": f"bytes={part.size}-", **condition}
 
 
-def _continues(response: httpx.Response, size: int) -> bool:
+def refuse_plain(hub: Hub, response: httpx.Response) -> None:
+    """A hub reached with encryption may not lead to content without."""
+    if hub.endpoint.startswith("https:") and response.url.scheme != "https":
+        raise WeightsError(f"{hub.endpoint} leads to {response.url.host} without encryption.")
+
+
+def continues(response: httpx.Response, size: int) -> bool:
     """Whether the server goes on where the part ends; one that ignores ranges begins again with 200."""
     begins_at = f"bytes {size}-"
     return response.status_code == 206 and response.headers.get("content-range", "").startswith(begins_at)

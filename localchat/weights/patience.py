@@ -28,12 +28,16 @@ class PassingFault(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """Attempts in a row without progress, with doubling waits between them."""
+    """Attempts in a row without progress, with doubling waits between them.
+
+    ``then`` is what to do when it ends.
+    """
 
     attempts: int = 5
     first_wait_s: float = 1.0
     longest_wait_s: float = 60.0
     sleep: Callable[[float], None] = time.sleep
+    then: str = "run the same command: it resumes"
 
     def keep_trying(self, attempt: Callable[[], None]) -> None:
         """Run ``attempt`` until it returns. Raises WeightsError when patience ends."""
@@ -54,7 +58,7 @@ class Patience:
             return WeightsError(f"{fault} and asks for {wait_s:,.0f} seconds.", "Run the same command then.")
         return WeightsError(
             f"{fault} ({failures} attempts).",
-            "Check the network or proxy, then run the same command: it resumes.",
+            f"Check the network or proxy, then {self.then}.",
         )
 
 

@@ -135,10 +135,12 @@ def _handler(hub: Hub, place: str) -> type[BaseHTTPRequestHandler]:
             wanted = self.headers.get("Range")
             if not wanted or not hub.honours_ranges or self.headers.get("If-Range", etag) != etag:
                 return 200, {}, content
-            start = int(wanted.removeprefix("bytes=").removesuffix("-"))
+            first, last = wanted.removeprefix("bytes=").split("-")
+            start, stop = int(first), min(int(last or len(content) - 1) + 1, len(content))
             if start >= len(content):
                 return 416, {"Content-Range": f"bytes */{len(content)}"}, b""
-            return 206, {"Content-Range": f"bytes {start}-{len(content) - 1}/{len(content)}"}, content[start:]
+            headers = {"Content-Range": f"bytes {start}-{stop - 1}/{len(content)}"}
+            return 206, headers, content[start:stop]
 
         def _send(
             self, status: int, headers: dict[str, str], body: bytes = b"", cut_after: int | None = None
