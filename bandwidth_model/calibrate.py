@@ -41,7 +41,8 @@ class Prompt:
 class Run:
     """One measurement of a model at one depth and number of threads, by what a token took.
 
-    ``model`` is the shape's identity, ``token_s`` seconds a token. ``kv_query_bytes``: the caches once for each query head.
+    ``model`` is the shape's identity, ``token_s`` seconds a token. ``kv_query_bytes``: the
+    caches, once for each query head.
     """
 
     model: str

@@ -22,7 +22,7 @@ from importlib.resources import files
 from math import hypot, inf
 from typing import Literal
 
-from bandwidth_model.devices import Device, Silicon
+from bandwidth_model.devices import Device, Silicon, devices
 from bandwidth_model.measured import CacheSpeed, Calibration, Probe
 
 Tier = Literal["datasheet", "probed", "calibrated"]
@@ -165,6 +165,25 @@ def _processor_rates(device: Device, known: Coefficients, threads: int | None, f
         prefill_low=known.prefill_low,
         prefill_high=known.prefill_high,
         threads=used or None,
+    )
+
+
+def typical_rates(threads: int) -> Rates:
+    """For a processor that the table does not have: the median of those it has, and how they spread."""
+    from statistics import quantiles
+
+    known = [each for each in devices() if each.silicon == "cpu" and each.kind != "board"]
+    ordered = sorted(each.bandwidth_bytes_per_s for each in known)
+    deciles = quantiles(ordered, n=10, method="inclusive")
+    middle = min(known, key=lambda each: abs(each.bandwidth_bytes_per_s - deciles[4]))
+    rates = datasheet_rates(middle, threads=threads)
+    return replace(
+        rates,
+        device="a typical processor",
+        low=rates.low * deciles[0] / deciles[4],
+        high=rates.high * deciles[-1] / deciles[4],
+        prefill_low=rates.prefill_low / 2,
+        prefill_high=rates.prefill_high * 2,
     )
 
 

@@ -9,6 +9,7 @@ in short bursts, in rounds over all models, and the median of a cell's bursts co
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -73,7 +74,7 @@ async def measure_all(
     default: Path, thread_counts: Sequence[int], scratch: Path
 ) -> AsyncGenerator[Burst, None]:
     """Measure every subject. Raises RouterError when the engine fails, OSError when the disk is full."""
-    scratch.mkdir(parents=True, exist_ok=True)
+    os.makedirs(scratch, exist_ok=True)
     with TemporaryDirectory(dir=scratch, prefix="calibrate-") as folder:
         subjects = _subjects(default, Path(folder))
         together = available_bytes() > NEEDED_BYTES

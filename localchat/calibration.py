@@ -83,7 +83,9 @@ class CalibrationFile:
             _put(record.entries, run, source)
         record.fitted = _fit(record.entries, cache or _known_cache(record))
         engine = key.partition("|")[0]
-        others = {k: v for k, v in self._read().items() if k.partition("|")[0] != engine or _same_build(k, key)}
+        others = {
+            k: v for k, v in self._read().items() if k.partition("|")[0] != engine or _same_build(k, key)
+        }
         self._write({**others, key: _to_json(record)})
         return record
 

@@ -62,7 +62,7 @@ def memory_of(shape: ModelShape, hardware: Sequence[Hardware], question: Questio
 
 
 def estimate(shape: ModelShape, hardware: tuple[Hardware, ...], question: Question) -> Estimate:
-    """All that is asked. Raises SpeedUnknown where nothing is known of this machine's speed."""
+    """All that is asked."""
     split = memory_of(shape, hardware, question)
     rows = tuple(
         _row(shape, hardware, split, question, depth, threads)

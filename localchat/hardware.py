@@ -80,7 +80,9 @@ def _this(memory_bytes: int | None, paths: Paths) -> Hardware:
 
     available = kept_free(memory_bytes) if memory_bytes else available_bytes()
     note = _kept(memory_bytes) if memory_bytes else "what is available now"
-    return Hardware(THIS_MACHINE, available, rates, note, usable_cores(), is_this_machine=True)
+    return Hardware(
+        THIS_MACHINE, available, rates, note, usable_cores(), is_this_machine=True, basis=speed.basis
+    )
 
 
 def _named(name: str, memory_bytes: int | None) -> Hardware:

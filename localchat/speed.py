@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING
 
 from bandwidth_model.machine import on_battery, usable_cores
 from bandwidth_model.probe import Reading, from_json, probe_of, to_json
-from bandwidth_model.rates import Rates, adjusted, calibrated_rates, datasheet_rates, probed_rates
+from bandwidth_model.rates import (
+    Rates,
+    adjusted,
+    calibrated_rates,
+    datasheet_rates,
+    probed_rates,
+    typical_rates,
+)
 from bandwidth_model.recognise import this_device
 from localchat.calibration import CalibrationFile, Record
 from localchat.engines.build_info import installed_build
@@ -27,10 +34,6 @@ if TYPE_CHECKING:
 ENGINE = "llama_cpp"
 
 
-class SpeedUnknown(LocalchatError):
-    """Nobody measured this machine, and the device table does not have it."""
-
-
 class MachineSpeed:
     """The records of one user on this machine."""
 
@@ -40,10 +43,7 @@ class MachineSpeed:
         self._kv_type = kv_type.upper()
 
     def rates(self, threads: int | None = None, shape: ModelShape | None = None) -> Rates:
-        """For that many threads, by default all cores; of ``shape`` what its own runs showed counts.
-
-        Raises SpeedUnknown, naming what would help.
-        """
+        """For that many threads, by default all cores; of ``shape`` what its own runs showed counts."""
         count = threads or usable_cores()
         if fitted := self.record().nearest(count):
             rates = calibrated_rates(fitted.calibration)
@@ -52,10 +52,14 @@ class MachineSpeed:
             return probed_rates(probe_of(readings), threads=count)
         if device := this_device():
             return datasheet_rates(device, threads=count)
-        raise SpeedUnknown(
-            "How fast this machine is, is not known: the device table does not have its processor.",
-            "Measure it in 10 seconds: localchat probe",
-        )
+        return typical_rates(count)
+
+    @property
+    def basis(self) -> str:
+        """What to say where not even the table has this machine; "" otherwise."""
+        if self.record().fitted or self.readings() or this_device():
+            return ""
+        return "typical processors, since the device table does not have this one"
 
     # -- the probe
 

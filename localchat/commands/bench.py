@@ -28,6 +28,9 @@ DEPTHS = (0, 1024, 4096)
 TOKENS = 40
 BURSTS = 5
 BAR_CELLS = 36
+HEADINGS = """\
+                   decode tokens/s                                   prompt tokens/s
+  depth  threads   measured  predicted   80 % between      error   measured  predicted   model"""
 ENGINE = "llama_cpp"
 
 
@@ -55,12 +58,22 @@ class Row:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("models", nargs="*", metavar="MODEL", help="names or paths (default: the default model)")
-    parser.add_argument("--depths", type=_count, nargs="+", metavar="N", help="tokens of context before (0 1024 4096)")
-    parser.add_argument("--threads", type=_positive, nargs="+", metavar="N", help="thread counts (1 and all cores)")
-    parser.add_argument("--tokens", type=_positive, default=TOKENS, metavar="N", help="decoded at each (%(default)s)")
+    parser.add_argument(
+        "models", nargs="*", metavar="MODEL", help="names or paths (default: the default model)"
+    )
+    parser.add_argument(
+        "--depths", type=_count, nargs="+", metavar="N", help="tokens of context before (0 1024 4096)"
+    )
+    parser.add_argument(
+        "--threads", type=_positive, nargs="+", metavar="N", help="thread counts (1 and all cores)"
+    )
+    parser.add_argument(
+        "--tokens", type=_positive, default=TOKENS, metavar="N", help="decoded at each (%(default)s)"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw measured against predicted (.png or .svg)")
+    parser.add_argument(
+        "--plot", type=Path, metavar="FILE", help="draw measured against predicted (.png or .svg)"
+    )
 
 
 def _count(text: str) -> int:
@@ -210,13 +223,13 @@ def _machine() -> dict[str, object]:
 
 def _print_row(row: Row, first: bool) -> None:
     if first:
-        print("                             decode tokens/s                          prefill tokens/s")
-        print("  depth  threads   measured  predicted  80 % interval    error   measured  predicted   model")
+        print(HEADINGS)
     busy = "  another program was running" if row.disturbed else ""
     print(
         f"{row.depth:7,}  {row.threads:7}  {row.measured_decode_tokens_per_s:9.1f}  "
-        f"{row.predicted_decode_tokens_per_s:9.1f}  {row.low:6.1f}–{row.high:<6.1f}  {row.error_percent:+6.1f} %  "
-        f"{row.measured_prefill_tokens_per_s:9.0f}  {row.predicted_prefill_tokens_per_s:9.0f}   {row.model}{busy}",
+        f"{row.predicted_decode_tokens_per_s:9.1f}  {row.low:6.1f}–{row.high:<6.1f}  "
+        f"{row.error_percent:+6.1f} %  {row.measured_prefill_tokens_per_s:9.0f}  "
+        f"{row.predicted_prefill_tokens_per_s:9.0f}   {row.model}{busy}",
         flush=True,
     )
 
@@ -260,5 +273,3 @@ def _plot(rows: Sequence[Row], file: Path) -> None:
     ]
     save_scatter(file, series, "predicted tokens/s", "measured tokens/s", diagonal=True)
     print(f"Drawn: {file}", file=sys.stderr)
-
-

@@ -58,8 +58,9 @@ def show(speed: MachineSpeed) -> None:
         row = _row(entry, record)
         day = time.strftime("%Y-%m-%d", time.localtime(entry.at))
         print(
-            f"{entry.depth:7,.0f}  {entry.threads:7}  {row['tokens_per_s']:8.1f}  {row['fitted_tokens_per_s']:6.1f} "
-            f"{row['error_percent']:+5.1f} %  {len(entry.seconds):4}  {entry.source:9}  {day}  {_name(entry.model)}"
+            f"{entry.depth:7,.0f}  {entry.threads:7}  {row['tokens_per_s']:8.1f}  "
+            f"{row['fitted_tokens_per_s']:6.1f} {row['error_percent']:+5.1f} %  {len(entry.seconds):4}  "
+            f"{entry.source:9}  {day}  {_name(entry.model)}"
         )
     print(f"\nHolds for {speed.key.replace('|', ', ')}.")
 
@@ -72,7 +73,10 @@ def _rates(fitted: Fitted) -> Iterator[str]:
         yield f"{kind:6} weights {rate / 1e9:6.1f} GB/s{prompts}"
     cache = [
         f"{rate / 1e9:.1f} GB/s {what}"
-        for rate, what in ((known.kv_bytes_per_s, "of cache"), (known.kv_query_bytes_per_s, "for query heads"))
+        for rate, what in (
+            (known.kv_bytes_per_s, "of cache"),
+            (known.kv_query_bytes_per_s, "for query heads"),
+        )
         if rate != inf
     ]
     if cache:

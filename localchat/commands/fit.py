@@ -57,7 +57,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from localchat.compose import build_catalog
     from localchat.paths import find_paths
-    from localchat.speed import SpeedUnknown
 
     paths = find_paths()
     question = _question(args)
@@ -68,11 +67,7 @@ def run(args: argparse.Namespace) -> int:
         raise LocalchatError(
             f"No model has the words {' '.join(args.words)!r}.", "`localchat fit` lists all."
         )
-    try:
-        found = [_fit(shape, here, hardware, question) for shape, here in wanted]
-    except SpeedUnknown as error:  # whether they fit is known all the same
-        print(f"localchat: {error}", file=sys.stderr)
-        found = [_fit(shape, here, hardware, question, with_speed=False) for shape, here in wanted]
+    found = [_fit(shape, here, hardware, question) for shape, here in wanted]
     if args.json:
         print(json.dumps([_fields(each) for each in found], indent=2))
     else:
@@ -126,7 +121,6 @@ def _fit(
     is_here: bool,
     hardware: tuple[Hardware, ...],
     question: Question,
-    with_speed: bool = True,
 ) -> Fit:
     from dataclasses import replace
 
@@ -135,7 +129,7 @@ def _fit(
     context = min(question.context or USUAL_CONTEXT, shape.context_length or USUAL_CONTEXT)
     asked = replace(question, context=context, depths=(min(question.prompt_tokens, context - 1),))
     verdict = memory_of(shape, hardware, asked).verdict
-    if not with_speed or verdict.status == "does not fit":
+    if verdict.status == "does not fit":
         return Fit(shape, is_here, verdict, None)
     return Fit(shape, is_here, verdict, estimate(shape, hardware, asked).rows[0].prediction)
 

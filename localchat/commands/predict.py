@@ -43,10 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from localchat.commands import predict_text
     from localchat.compose import build_catalog
-    from localchat.estimate import estimate, memory_of
+    from localchat.estimate import estimate
     from localchat.hardware import check_threads
     from localchat.paths import find_paths
-    from localchat.speed import SpeedUnknown
     from localchat.weights.shapes import find_shape
 
     paths = find_paths()
@@ -54,12 +53,7 @@ def run(args: argparse.Namespace) -> int:
     hardware = chosen_hardware(args, paths)
     check_threads(question.threads, hardware)
     shape = find_shape(args.model, build_catalog(paths), os.environ)
-    try:
-        found = estimate(shape, hardware, question)
-    except SpeedUnknown:
-        if not args.json:  # whether it fits is known all the same
-            print(*predict_text.memory_lines(memory_of(shape, hardware, question), hardware), sep="\n")
-        raise
+    found = estimate(shape, hardware, question)
     if args.json:
         print(json.dumps(as_json(found), indent=2))
     else:

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from localchat.engines.constraint import Constraint
-from localchat.engines.protocol import Measure, Measurement
 from localchat.engines.prompt import Prompt, Prompter
+from localchat.engines.protocol import Measure, Measurement
 from localchat.engines.runtime import Logits, Runtime
 from localchat.engines.sampler import Sampler
 from localchat.engines.scores import Scorer

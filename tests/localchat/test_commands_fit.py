@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 
 from bandwidth_model.catalogue import known_models
-from bandwidth_model.rates import Rates
-from localchat.speed import MachineSpeed, SpeedUnknown
 from tests.localchat.command_line import run, spawn
 from tests.localchat.small_models import small_gguf
 
@@ -84,18 +82,6 @@ def test_files_on_this_machine_come_first_and_broken_ones_are_named(tmp_path: Pa
     assert outcome.err.startswith("Left out: ")
     assert "\x1b" not in outcome.err
     assert "mine +" in run(tmp_path, "fit", "mine", *CARD).out
-
-
-def test_where_the_speed_is_unknown_memory_is_told_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def unknown(*_: object) -> Rates:
-        raise SpeedUnknown("It is not known.", "Measure it: localchat probe")
-
-    monkeypatch.setattr(MachineSpeed, "rates", unknown)
-    outcome = run(tmp_path, "fit", "smollm2", "--json")
-    assert outcome.err == "localchat: It is not known. Measure it: localchat probe\n"
-    assert {each["decode_tokens_per_s"] for each in json.loads(outcome.out)} == {None}
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from bandwidth_model.devices import find_device
 from bandwidth_model.rates import Rates, datasheet_rates
-from localchat.speed import MachineSpeed, SpeedUnknown
+from localchat.speed import MachineSpeed
 from tests.localchat.command_line import Outcome, run, spawn
 from tests.localchat.hub_server import Hub, running_hub
 from tests.localchat.small_models import CONTEXT, LAYERS, mlc_folder, part_name, small_gguf, split_gguf
@@ -270,19 +270,6 @@ class TestThisMachine:
         found = predicted(tmp_path, model, "--threads", "2")
         assert (found["rows"][0]["threads"], found["memory"]["available_bytes"]) == (2, 10**9)
         assert "8 cores of this machine" in refused(tmp_path, model, "--threads", "9").err
-
-    def test_where_its_speed_is_unknown_the_memory_is_told_all_the_same(
-        self, tmp_path: Path, model: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def unknown(*_: object) -> Rates:
-            raise SpeedUnknown("It is not known.", "Measure it: localchat probe")
-
-        monkeypatch.setattr(MachineSpeed, "rates", unknown)
-        outcome = run(tmp_path, "predict", model)
-        assert outcome.code == 1
-        assert "FITS: " in outcome.out
-        assert outcome.err == "localchat: It is not known. Measure it: localchat probe\n"
-        assert run(tmp_path, "predict", model, "--json").out == ""
 
 
 def test_a_local_file_needs_nothing_heavy(tmp_path: Path, model: str) -> None:
