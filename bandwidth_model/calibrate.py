@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from statistics import median, quantiles
+from statistics import quantiles
 
 from bandwidth_model.measured import CacheSpeed, Calibration
 from bandwidth_model.predict import BATCH_TOKENS
-from bandwidth_model.rates import calibrated_rates
+from bandwidth_model.rates import Rates
 from bandwidth_model.shape import ModelShape
 
 Features = dict[str, float]
@@ -114,18 +114,8 @@ def fit(runs: Iterable[Run], threads: int, cache: CacheSpeed | None = None) -> C
     )
 
 
-def factors(runs: Iterable[Run], calibration: Calibration) -> dict[str, float]:
-    """By how much each model decodes faster than ``calibration`` says, over its runs."""
-    ratios: dict[str, list[float]] = {}
-    for run in runs:
-        if run.threads == calibration.threads:
-            ratios.setdefault(run.model, []).append(predicted_s(run, calibration) / run.token_s)
-    return {model: median(each) for model, each in ratios.items()}
-
-
-def predicted_s(run: Run, calibration: Calibration) -> float:
-    """What ``calibration`` says a token of ``run`` takes: the formula of predict.py, for a run."""
-    rates = calibrated_rates(calibration)
+def predicted_s(run: Run, rates: Rates) -> float:
+    """What ``rates`` say a token of ``run`` takes: the formula of predict.py, for a run."""
     return (
         sum(nbytes / rates.stream(kind) for kind, nbytes in run.bytes_by_quantization.items())
         + run.kv_bytes / rates.kv_bytes_per_s

@@ -253,20 +253,19 @@ def calibrated_rates(calibration: Calibration, *, name: str = "this machine") ->
     )
 
 
-def adjusted(rates: Rates, factor: float | None) -> Rates:
-    """For a model whose own runs were ``factor`` times as fast as ``rates`` says; None: none were seen."""
-    if factor is None:
-        return rates
+def adjusted(rates: Rates, factor: float) -> Rates:
+    """For a model whose own runs on this machine were ``factor`` times as fast as ``rates`` says."""
     return replace(
         rates,
+        tier="calibrated",
         other_bytes_per_s=rates.other_bytes_per_s * factor,
         stream_bytes_per_s={kind: rate * factor for kind, rate in rates.stream_bytes_per_s.items()},
         kv_bytes_per_s=rates.kv_bytes_per_s * factor,
         kv_query_bytes_per_s=rates.kv_query_bytes_per_s * factor,
         layer_s=rates.layer_s / factor,
         token_s=rates.token_s / factor,
-        low=max(rates.low, OWN_LOW),
-        high=min(rates.high, OWN_HIGH),
+        low=OWN_LOW,
+        high=OWN_HIGH,
     )
 
 

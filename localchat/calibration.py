@@ -13,12 +13,14 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from time import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from bandwidth_model.measured import CacheSpeed, Calibration
 
 if TYPE_CHECKING:
     from bandwidth_model.calibrate import Run
+
+Source = Literal["calibrate", "reply"]
 
 VERSION = 1
 KEPT = 5  # of the same model, threads and depth: their median is what counts
@@ -33,17 +35,14 @@ class Entry:
     threads: int
     depth: float
     seconds: tuple[float, ...]
-    source: str  # calibrate, or reply
+    source: Source
     at: float  # Unix time of the latest
     run: Mapping[str, Any]  # what one of the runs took
 
-
-@dataclass(frozen=True, slots=True)
-class Fitted:
-    """``factors``: by how much each model known here is faster than the fit says."""
-
-    calibration: Calibration
-    factors: Mapping[str, float]
+    @property
+    def token_s(self) -> float:
+        """The median: one measurement that something disturbed does not count."""
+        return median(self.seconds)
 
 
 @dataclass(slots=True)
@@ -51,9 +50,13 @@ class Record:
     """What is known for one key: an engine's build, flash attention, cache type and power state."""
 
     entries: list[Entry] = field(default_factory=list)
-    fitted: dict[int, Fitted] = field(default_factory=dict)
+    fitted: dict[int, Calibration] = field(default_factory=dict)
 
-    def nearest(self, threads: int) -> Fitted | None:
+    def of(self, model: str, threads: int) -> list[Entry]:
+        """What was measured of one model with that many threads."""
+        return [each for each in self.entries if (each.model, each.threads) == (model, threads)]
+
+    def nearest(self, threads: int) -> Calibration | None:
         """For that many threads, or else the nearest number that was measured."""
         if not self.fitted:
             return None
@@ -73,15 +76,17 @@ class CalibrationFile:
         except (KeyError, TypeError, ValueError, AttributeError):
             return Record()
 
-    def add(self, key: str, runs: Iterable[Run], source: str, cache: CacheSpeed | None = None) -> Record:
-        """Take in runs and fit anew. Runs under another key with the same engine are stale and go.
+    def add(self, key: str, runs: Iterable[Run], source: Source, cache: CacheSpeed | None = None) -> Record:
+        """Take in runs. What other builds of the engine ran is stale and goes.
 
-        Raises OSError when the file cannot be written.
+        Runs of ``calibrate`` are fitted, with all others; a reply's are kept for the next fit, and
+        count for their own model at once. Raises OSError when the file cannot be written.
         """
         record = self.record(key)
         for run in runs:
             _put(record.entries, run, source)
-        record.fitted = _fit(record.entries, cache or _known_cache(record))
+        if source == "calibrate":
+            record.fitted = _fit(record.entries, cache)
         engine = key.partition("|")[0]
         others = {
             k: v for k, v in self._read().items() if k.partition("|")[0] != engine or _same_build(k, key)
@@ -115,7 +120,7 @@ def _same_build(one: str, other: str) -> bool:
     return one.split("|")[1:2] == other.split("|")[1:2]
 
 
-def _put(entries: list[Entry], run: Run, source: str) -> None:
+def _put(entries: list[Entry], run: Run, source: Source) -> None:
     step = run.depth // DEPTH_STEP
     for at, entry in enumerate(entries):
         if (entry.model, entry.threads, entry.depth // DEPTH_STEP) == (run.model, run.threads, step):
@@ -132,22 +137,14 @@ def run_from(entry: Entry) -> Run:
     fields = dict(entry.run)
     prompt = fields.pop("prompt")
     run = Run(**fields, prompt=Prompt(**prompt) if prompt else None)
-    return replace(run, token_s=median(entry.seconds))
+    return replace(run, token_s=entry.token_s)
 
 
-def _fit(entries: Iterable[Entry], cache: CacheSpeed | None) -> dict[int, Fitted]:
-    from bandwidth_model.calibrate import factors, fit
+def _fit(entries: Iterable[Entry], cache: CacheSpeed | None) -> dict[int, Calibration]:
+    from bandwidth_model.calibrate import fit
 
     runs = [run_from(entry) for entry in entries]
-    fitted = {}
-    for threads in sorted({run.threads for run in runs}):
-        calibration = fit(runs, threads, cache)
-        fitted[threads] = Fitted(calibration, factors(runs, calibration))
-    return fitted
-
-
-def _known_cache(record: Record) -> CacheSpeed | None:
-    return next((each.calibration.cache for each in record.fitted.values()), None)
+    return {threads: fit(runs, threads, cache) for threads in sorted({run.threads for run in runs})}
 
 
 # -- JSON, with the infinity that Python's reads and writes
@@ -156,10 +153,7 @@ def _known_cache(record: Record) -> CacheSpeed | None:
 def _to_json(record: Record) -> dict[str, Any]:
     return {
         "entries": [asdict(entry) for entry in record.entries],
-        "fitted": {
-            str(threads): {"calibration": asdict(each.calibration), "factors": dict(each.factors)}
-            for threads, each in record.fitted.items()
-        },
+        "fitted": {str(threads): asdict(each) for threads, each in record.fitted.items()},
     }
 
 
@@ -168,7 +162,7 @@ def _record(kept: Mapping[str, Any]) -> Record:
     return Record(entries, {int(n): _fitted(each) for n, each in kept["fitted"].items()})
 
 
-def _fitted(kept: Mapping[str, Any]) -> Fitted:
-    fields = dict(kept["calibration"])
+def _fitted(kept: Mapping[str, Any]) -> Calibration:
+    fields = dict(kept)
     cache = fields.pop("cache", None)
-    return Fitted(Calibration(**fields, cache=CacheSpeed(**cache) if cache else None), kept["factors"])
+    return Calibration(**fields, cache=CacheSpeed(**cache) if cache else None)

@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
+from statistics import median
 from typing import TYPE_CHECKING
 
+from bandwidth_model.calibrate import predicted_s
 from bandwidth_model.machine import on_battery, usable_cores
 from bandwidth_model.probe import Reading, from_json, probe_of, to_json
 from bandwidth_model.rates import (
@@ -22,7 +24,7 @@ from bandwidth_model.rates import (
     typical_rates,
 )
 from bandwidth_model.recognise import this_device
-from localchat.calibration import CalibrationFile, Record
+from localchat.calibration import CalibrationFile, Record, Source, run_from
 from localchat.engines.build_info import installed_build
 from localchat.errors import LocalchatError
 from localchat.paths import Paths
@@ -44,10 +46,16 @@ class MachineSpeed:
 
     def rates(self, threads: int | None = None, shape: ModelShape | None = None) -> Rates:
         """For that many threads, by default all cores; of ``shape`` what its own runs showed counts."""
-        count = threads or usable_cores()
-        if fitted := self.record().nearest(count):
-            rates = calibrated_rates(fitted.calibration)
-            return adjusted(rates, fitted.factors.get(shape.identity)) if shape else rates
+        count, record = threads or usable_cores(), self.record()
+        rates = self._general_rates(count, record)
+        own = record.of(shape.identity, count) if shape else []
+        if not own:
+            return rates
+        return adjusted(rates, median(predicted_s(run_from(each), rates) / each.token_s for each in own))
+
+    def _general_rates(self, count: int, record: Record) -> Rates:
+        if calibration := record.nearest(count):
+            return calibrated_rates(calibration)
         if readings := self.readings():
             return probed_rates(probe_of(readings), threads=count)
         if device := this_device():
@@ -92,7 +100,7 @@ class MachineSpeed:
     def record(self) -> Record:
         return self._calibrations.record(self.key)
 
-    def learn(self, runs: Iterable[Run], source: str) -> Record:
+    def learn(self, runs: Iterable[Run], source: Source) -> Record:
         """Take in measurements. Raises LocalchatError when the record cannot be written."""
         readings = self.readings()
         cache = probe_of(readings).cache if readings else None

@@ -8,13 +8,13 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from math import inf
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from localchat.errors import LocalchatError
 
 if TYPE_CHECKING:
-    from localchat.calibration import Entry, Fitted, Record
+    from bandwidth_model.measured import Calibration
+    from localchat.calibration import Entry, Record
     from localchat.speed import MachineSpeed
 
 
@@ -39,7 +39,10 @@ def run(args: argparse.Namespace) -> int:
 
 def show_json(speed: MachineSpeed) -> None:
     record = speed.record()
-    fitted = {str(threads): _fitted_fields(each) for threads, each in record.fitted.items()}
+    fitted = {
+        str(threads): {name: value for name, value in asdict(each).items() if value != inf}
+        for threads, each in record.fitted.items()
+    }
     rows = [{**_row(entry, record), "model": _name(entry.model)} for entry in record.entries]
     print(json.dumps({"key": speed.key, "fitted": fitted, "rows": rows}, indent=1))
 
@@ -59,14 +62,14 @@ def show(speed: MachineSpeed) -> None:
         day = time.strftime("%Y-%m-%d", time.localtime(entry.at))
         print(
             f"{entry.depth:7,.0f}  {entry.threads:7}  {row['tokens_per_s']:8.1f}  "
-            f"{row['fitted_tokens_per_s']:6.1f} {row['error_percent']:+5.1f} %  {len(entry.seconds):4}  "
+            f"{_or_dash(row['fitted_tokens_per_s'], '6.1f')} {_or_dash(row['error_percent'], '+5.1f')} %  "
+            f"{len(entry.seconds):4}  "
             f"{entry.source:9}  {day}  {_name(entry.model)}"
         )
     print(f"\nHolds for {speed.key.replace('|', ', ')}.")
 
 
-def _rates(fitted: Fitted) -> Iterator[str]:
-    known = fitted.calibration
+def _rates(known: Calibration) -> Iterator[str]:
     for kind, rate in sorted(known.stream_bytes_per_s.items()):
         prefill = known.prefill_by_quantization.get(kind)
         prompts = f"   prompts {prefill / 1e9:6.0f} GFLOP/s" if prefill else ""
@@ -87,25 +90,25 @@ def _rates(fitted: Fitted) -> Iterator[str]:
 
 def _row(entry: Entry, record: Record) -> dict[str, Any]:
     from bandwidth_model.calibrate import predicted_s
+    from bandwidth_model.rates import calibrated_rates
     from localchat.calibration import run_from
 
-    measured_s = median(entry.seconds)
-    predicted = predicted_s(run_from(entry), record.fitted[entry.threads].calibration)
+    known = record.nearest(entry.threads)
+    fitted_s = predicted_s(run_from(entry), calibrated_rates(known)) if known else None
     return {
         "threads": entry.threads,
         "depth": entry.depth,
-        "tokens_per_s": 1 / measured_s,
-        "fitted_tokens_per_s": 1 / predicted,
-        "error_percent": 100 * (measured_s / predicted - 1),
+        "tokens_per_s": 1 / entry.token_s,
+        "fitted_tokens_per_s": 1 / fitted_s if fitted_s else None,
+        "error_percent": 100 * (entry.token_s / fitted_s - 1) if fitted_s else None,
         "runs": len(entry.seconds),
         "source": entry.source,
         "at": entry.at,
     }
 
 
-def _fitted_fields(fitted: Fitted) -> dict[str, Any]:
-    fields = {name: value for name, value in asdict(fitted.calibration).items() if value != inf}
-    return {**fields, "factors": {_name(model): factor for model, factor in fitted.factors.items()}}
+def _or_dash(value: float | None, form: str) -> str:
+    return f"{value:{form}}" if value is not None else f"{'-':>{form.lstrip('+').partition('.')[0]}}"
 
 
 def _name(identity: str) -> str:
