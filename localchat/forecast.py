@@ -85,6 +85,11 @@ class ModelForecaster:
             return None
         return self._predicted(prompt_tokens, cached_tokens, info, self._rates, prompt_rates)
 
+    @property
+    def threads(self) -> int | None:
+        info = self._info()
+        return info.decode_threads if info else None
+
     def terms_at(self, depth: float) -> DecodeTerms | None:
         """A token's seconds at ``depth``, by the rates of the last forecast."""
         from bandwidth_model.predict import decode_terms

@@ -109,13 +109,17 @@ class ReplyWatch:
         self._readings: list[Reading] = []
 
     def begin(self) -> None:
-        self._readings = [self._counters.read()]
+        self._readings = []
+        self._read()
 
     def observed(self) -> Observed:
-        import psutil
-
         if not self._readings:
             return Observed(cores=self._cores)
-        with suppress(psutil.Error):  # the engine has gone: what was read before stands
-            self._readings.append(self._counters.read())
+        self._read()
         return observed(self._readings, self._cores, self._counters.usual_clock_hz)
+
+    def _read(self) -> None:
+        import psutil
+
+        with suppress(psutil.Error, OSError):  # the engine has gone: what was read before stands
+            self._readings.append(self._counters.read())

@@ -51,7 +51,7 @@ class Watch(Protocol):
 
 
 class Forecaster(Protocol):
-    """Knows one model on this machine. Called in a thread, by one caller at a time; may block."""
+    """Knows one model on this machine. Called in other threads, and may block them."""
 
     def prepare(self) -> None:
         """Do what can be done before the counts of a prompt are known. Idempotent."""
@@ -68,6 +68,45 @@ class Forecaster(Protocol):
     def learn(self, forecast: Forecast, finished: Finished, observed: Observed) -> None:
         """A reply has ended that was predicted."""
         ...
+
+
+class Aside:
+    """A thread beside the program for questions that must not hold it up, one at a time.
+
+    Not one of asyncio's own: those are few, others need them, and the program could not
+    end while one of them hangs.
+    """
+
+    def __init__(self) -> None:
+        self._thinking = False
+
+    async def ask(self, question: Callable[[], Answer], patience_s: float | None = None) -> Answer | None:
+        """The answer; None if it fails, comes too late, or an earlier question is still open."""
+        if self._thinking:
+            return None
+        loop = asyncio.get_running_loop()
+        answered: asyncio.Future[Answer | None] = loop.create_future()
+
+        def settle(answer: Answer | None) -> None:
+            if not answered.done():
+                answered.set_result(answer)
+
+        def think() -> None:
+            answer: Answer | None = None
+            try:
+                answer = question()
+            except Exception:
+                _log_failure()
+            self._thinking = False
+            with suppress(RuntimeError):  # the loop has been closed meanwhile
+                loop.call_soon_threadsafe(settle, answer)
+
+        self._thinking = True
+        threading.Thread(target=think, name="forecaster", daemon=True).start()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(patience_s):
+                return await answered
+        return None
 
 
 @dataclass(slots=True)
@@ -87,7 +126,7 @@ class Prediction:
 
     def __init__(self, forecaster: Forecaster) -> None:
         self._forecaster = forecaster
-        self._thinking = False
+        self._aside = Aside()
 
     async def join(self, events: AsyncGenerator[Event, None]) -> AsyncGenerator[Event, None]:
         """The same events with Predicted before the first Delta, where there is a forecast.
@@ -110,7 +149,7 @@ class Prediction:
             reply.preparing.cancel()
 
     async def _prepare(self) -> None:
-        await self._ask(self._forecaster.prepare)
+        await self._aside.ask(self._forecaster.prepare)
 
     async def _predict(self, reply: _Reply, progress: Progress) -> None:
         total, cached = int(progress.total), int(progress.done)
@@ -122,43 +161,12 @@ class Prediction:
         with suppress(TimeoutError):
             async with asyncio.timeout(PATIENCE_S):
                 await reply.preparing
-                reply.forecast, reply.watch = await self._ask(both) or (None, None)
+                reply.forecast, reply.watch = await self._aside.ask(both) or (None, None)
 
     async def _learn(self, reply: _Reply, finished: Finished) -> None:
         forecast, observed = reply.forecast, reply.observed
         if forecast and observed:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(PATIENCE_S):
-                    await self._ask(lambda: self._forecaster.learn(forecast, finished, observed))
-
-    async def _ask(self, question: Callable[[], Answer]) -> Answer | None:
-        """The answer, or None if it fails or while an earlier question is still being thought about.
-
-        Not in asyncio's own threads: those are few, others need them, and the program
-        could not end while one of them hangs.
-        """
-        if self._thinking:
-            return None
-        loop = asyncio.get_running_loop()
-        answered: asyncio.Future[Answer | None] = loop.create_future()
-
-        def settle(answer: Answer | None) -> None:
-            if not answered.done():
-                answered.set_result(answer)
-
-        def think() -> None:
-            answer: Answer | None = None
-            try:
-                answer = question()
-            except Exception:
-                _log_failure()
-            self._thinking = False
-            with suppress(RuntimeError):  # the loop has been closed meanwhile
-                loop.call_soon_threadsafe(settle, answer)
-
-        self._thinking = True
-        threading.Thread(target=think, name="forecaster", daemon=True).start()
-        return await answered
+            await self._aside.ask(lambda: self._forecaster.learn(forecast, finished, observed), PATIENCE_S)
 
 
 def _observe(reply: _Reply, event: Event) -> None:

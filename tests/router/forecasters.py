@@ -53,6 +53,7 @@ class FakeForecaster:
     lessons: list[tuple[Forecast, Finished, Observed]] = field(default_factory=list)
     watched: FakeWatch = field(default_factory=FakeWatch)
     unknown: str = ""
+    threads: int | None = 2
 
     def prepare(self) -> None: ...
 
