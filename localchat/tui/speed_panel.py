@@ -177,7 +177,7 @@ def _threads(report: SpeedReport) -> str:
     planned = report.forecast.threads if report.forecast else 0
     if report.threads is None or report.threads == planned:
         return ""
-    return f"went on with {report.threads}, not {planned} threads"
+    return f"on {report.threads}, not {planned} threads by now"
 
 
 def _part(name: str, ms: float, note: str, sign: str = "+") -> Content:

@@ -214,7 +214,8 @@ class Turns:
     def _flush_soon(self) -> None:
         if self._flush_timer is None:
             # Textual drops timers of next to no time, so the shortest wait is a tenth of the period.
-            every_s = FLUSH_EVERY_S if self._chat.is_current else FLUSH_COVERED_EVERY_S
+            covered = self._chat.app.screen is not self._chat
+            every_s = FLUSH_COVERED_EVERY_S if covered else FLUSH_EVERY_S
             wait_s = max(FLUSH_EVERY_S / 10, self._flushed_at_s + every_s - monotonic())
             self._flush_timer = self._chat.set_timer(wait_s, self._flush)
 
