@@ -21,6 +21,7 @@ from router.dispatch import Dispatch
 
 if TYPE_CHECKING:
     from localchat.engines.process import EngineModel
+    from localchat.forecast import ModelForecaster, Speed
     from localchat.history import History
     from localchat.session import Session
 
@@ -36,6 +37,8 @@ class Program:
     model: LocalModel
     session: Session
     open_model: Callable[[str], LocalModel]
+    forecaster: ModelForecaster | None = None  # of the present model
+    forecaster_for: Callable[[LocalModel], ModelForecaster | None] = lambda model: None
 
     async def use_model(self, name: str) -> None:
         """Answer with another model from the next turn on; the conversation goes on.
@@ -46,7 +49,8 @@ class Program:
         model = self.open_model(name)
         await self.model.close()
         self.model = model
-        self.session.dispatch = Dispatch(model)
+        self.forecaster = self.forecaster_for(model)
+        self.session.dispatch = Dispatch(model, self.forecaster)
 
     async def close(self) -> None:
         await self.model.close()
@@ -71,8 +75,13 @@ def build(settings: Settings, paths: Paths, *, incognito: bool = False, start: b
     from localchat.session import Session
 
     history = History(None if incognito else paths.history)
-    session = Session(history, Dispatch(model), settings.sampling, settings.system)
-    return Program(settings, paths, catalog, history, model, session, open_model)
+
+    def forecaster_for(model: LocalModel) -> ModelForecaster | None:
+        return build_forecaster(paths, model)
+
+    forecaster = forecaster_for(model)
+    session = Session(history, Dispatch(model, forecaster), settings.sampling, settings.system)
+    return Program(settings, paths, catalog, history, model, session, open_model, forecaster, forecaster_for)
 
 
 def build_catalog(paths: Paths) -> Catalog:
@@ -99,6 +108,30 @@ def build_engine(settings: Settings, paths: Paths, catalog: Catalog, name: str) 
         cache_folder=str(paths.cache),
     )
     return EngineModel(weights.name, options, lambda: _what_is_wrong(weights.path))
+
+
+def build_forecaster(paths: Paths, model: LocalModel) -> ModelForecaster | None:
+    """For an engine on this machine; None where a model's file is not known."""
+    from localchat.engines.process import EngineModel
+    from localchat.forecast import ModelForecaster
+
+    if not isinstance(model, EngineModel):
+        return None
+
+    def open_speed() -> Speed:
+        from localchat.speed import MachineSpeed
+
+        return MachineSpeed(paths)
+
+    return ModelForecaster(
+        model.model,
+        Path(model.options.path),
+        model.options.kv_type,
+        open_speed,
+        lambda: model.info,
+        lambda: model.pid,
+        gpu_layers=model.options.gpu_layers,
+    )
 
 
 def _what_is_wrong(path: Path) -> str:

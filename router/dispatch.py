@@ -1,4 +1,4 @@
-"""THE path of a request: decide, answer, report; every surface takes it.
+"""THE path of a request: decide, predict, answer, report; every surface takes it.
 
 Knows which step comes next; what a step decides is that step's own business.
 """
@@ -10,6 +10,7 @@ from contextlib import aclosing
 
 from router.backend import Backend
 from router.errors import RouterError
+from router.forecaster import Forecaster, Prediction
 from router.reasoning import separate_reasoning
 from router.request import ChatRequest, Decision, Event, Failed, Finished, Routed
 
@@ -17,8 +18,10 @@ from router.request import ChatRequest, Decision, Event, Failed, Finished, Route
 class Dispatch:
     """Answers requests with the one backend there is so far: the local one."""
 
-    def __init__(self, local: Backend) -> None:
+    def __init__(self, local: Backend, forecaster: Forecaster | None = None) -> None:
+        """Without a ``forecaster`` nothing is predicted."""
         self._local = local
+        self._prediction = Prediction(forecaster) if forecaster else None
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[Event, None]:
         """Yield Routed first and exactly one Finished or Failed last.
@@ -39,6 +42,8 @@ class Dispatch:
 
     def _answer(self, request: ChatRequest) -> AsyncGenerator[Event, None]:
         answer = self._local.stream(request)
+        if self._prediction:
+            answer = self._prediction.join(answer)
         # What follows a schema or grammar is taken word for word: a mark in it is data.
         return answer if request.response_format else separate_reasoning(answer)
 

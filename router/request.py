@@ -6,17 +6,23 @@ the engines translate at their own edge.
 
 A stream of events for one request reads, in order::
 
-    Routed  Progress*  (Notice | Progress | Delta | Reclassified)*  Finished | Failed
+    Routed  (Progress | Notice)*  Predicted?  (Notice | Progress | Delta | Reclassified)*  Finished | Failed
 
-exactly one of the last two ends it.
+exactly one of the last two ends it. A model on this machine sends its first Progress of
+the stage "prefill" before it computes anything: ``done`` of it was cached, ``total`` is
+the whole prompt.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from router.errors import RouterError
+
+if TYPE_CHECKING:  # at run time a prediction brings its terms along; requests need no model of speed
+    from bandwidth_model.predict import DecodeTerms
+    from bandwidth_model.rates import Tier
 
 Role = Literal["system", "user", "assistant", "tool"]
 Kind = Literal["text", "reasoning"]
@@ -150,6 +156,46 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
+class Forecast:
+    """How fast a reply is expected to be, before its first token.
+
+    ``low`` and ``high`` bound 80 % of decode rates measured where a forecast like this
+    is made. ``depth`` is what the middle of the reply is expected to have before it,
+    ``bytes_per_token`` what a token reads there, weights and cache; ``terms`` are the
+    seconds of one token by where they go. ``prefill_s`` is for what is not cached, and
+    ``ttft_s`` adds the first token. ``basis`` is one thing it rests on each, in words;
+    ``verify`` the command that measures the same.
+    """
+
+    tier: Tier
+    prompt_tokens: int
+    cached_tokens: int
+    depth: float
+    threads: int
+    decode_tokens_per_s: float
+    low: float
+    high: float
+    prefill_tokens_per_s: float
+    prefill_s: float
+    ttft_s: float
+    bytes_per_token: float
+    terms: DecodeTerms
+    basis: tuple[str, ...]
+    verify: str
+
+    def error_percent(self, measured_tokens_per_s: float) -> float:
+        """How far a measured decode rate lies above (+) or below (-) the predicted one."""
+        return 100 * (measured_tokens_per_s / self.decode_tokens_per_s - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """Made before the first token; what is measured is scored against this."""
+
+    forecast: Forecast
+
+
+@dataclass(frozen=True, slots=True)
 class Notice:
     """Something the reader should know that does not end the answer."""
 
@@ -189,4 +235,4 @@ class Failed:
     error: RouterError
 
 
-Event = Routed | Progress | Notice | Delta | Reclassified | Finished | Failed
+Event = Routed | Progress | Predicted | Notice | Delta | Reclassified | Finished | Failed

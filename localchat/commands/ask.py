@@ -20,7 +20,18 @@ from typing import IO, TYPE_CHECKING, Any, Protocol
 from localchat.errors import UsageError
 from localchat.flags import FAILED, add_model_arguments, setting_flags
 from router.errors import ContextOverflow, RouterError
-from router.request import Delta, Failed, Finished, Notice, Progress, Reclassified, ResponseFormat, Routed
+from router.request import (
+    Delta,
+    Failed,
+    Finished,
+    Forecast,
+    Notice,
+    Predicted,
+    Progress,
+    Reclassified,
+    ResponseFormat,
+    Routed,
+)
 
 if TYPE_CHECKING:
     from localchat.compose import Program
@@ -237,11 +248,15 @@ class _Json:
     _text: str = ""
     _reasoning: str = ""
     _object: dict[str, Any] = field(default_factory=dict)
+    _forecast: Forecast | None = None
 
     def take(self, event: TurnEvent) -> None:
         match event:
             case Routed(decision):
                 self._object = {"text": "", "model": decision.model, "route": decision.route}
+                self._forecast = None
+            case Predicted(forecast):
+                self._forecast = forecast
             case Delta(text, "text"):
                 self._text += text
             case Delta(text, "reasoning"):
@@ -253,6 +268,8 @@ class _Json:
                 self._object |= {"text": self._text, "finish_reason": event.finish_reason, **figures}
                 if self._reasoning:
                     self._object["reasoning"] = self._reasoning
+                if self._forecast:
+                    self._object["predicted"] = _scored(self._forecast, event)
                 print(json.dumps(self._object, ensure_ascii=False), flush=True)
             case Notice(text):
                 _tell(text)
@@ -261,6 +278,12 @@ class _Json:
                 _tell(str(error))
             case _:
                 pass
+
+
+def _scored(forecast: Forecast, finished: Finished) -> dict[str, Any]:
+    """The prediction, and how far off it was; null where nothing was decoded to compare."""
+    measured = finished.timings.decode_tokens_per_s
+    return {**asdict(forecast), "error_percent": forecast.error_percent(measured) if measured else None}
 
 
 @dataclass(slots=True)

@@ -89,7 +89,7 @@ class Generator:
     # -- the answer
 
     def answer(self, request: ChatRequest) -> Iterator[Event]:
-        """Progress, then one Delta a token, then Finished.
+        """Progress, the first of it with what was cached, then one Delta a token, then Finished.
 
         Raises InvalidRequest, ContextOverflow, and Aborted when the runtime was told to stop.
         """
@@ -121,6 +121,7 @@ class Generator:
         done = tally.cached_tokens = self._runtime.keep(common)
         self._past = Prompt(self._past.tokens[:done], "")
         total, size = len(tokens), FIRST_CHUNK
+        yield Progress("prefill", done, total, "tokens")  # exact counts, before anything is computed
         while done < total:
             chunk = tokens[done : done + size]
             chunk_started = time.perf_counter()

@@ -57,6 +57,10 @@ class EngineModel:
         self._last_id = 0
 
     @property
+    def options(self) -> LoadOptions:
+        return self._options
+
+    @property
     def pid(self) -> int | None:
         """Of the child, while there is one."""
         return self._child.pid if self._child else None

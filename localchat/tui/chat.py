@@ -26,6 +26,7 @@ from localchat.history import StoredMessage
 from localchat.tui.attachments import mentioned_files, read_text_file, with_attachments
 from localchat.tui.commands import Call, parse
 from localchat.tui.completion import CompletionList
+from localchat.tui.estimate import Estimate
 from localchat.tui.message import MessageView
 from localchat.tui.message_keys import HINTS as MESSAGE_HINTS
 from localchat.tui.message_keys import MessageKeys
@@ -41,7 +42,7 @@ from router.errors import ContextOverflow, RouterError
 if TYPE_CHECKING:
     from localchat.compose import Program
 
-SAVE_DRAFT_AFTER_S = 0.5
+TYPING_PAUSES_AFTER_S = 0.5
 HINTS = "enter send  esc stop  ^o conversations  ^p commands  f1 help"
 WELCOME = """\
 Everything stays on this machine.
@@ -62,6 +63,7 @@ class ChatScreen(Screen[None]):
         Binding("f1", "command('help')", "Help", priority=True),
         Binding("f2", "command('model')", "Models", priority=True),
         Binding("f3", "command('params')", "Parameters", priority=True),
+        Binding("f4", "command('speed')", "Speed", priority=True),
     ]
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (60, "-normal"), (110, "-wide")]  # noqa: RUF012 # as in the parent
     VERTICAL_BREAKPOINTS = [(0, "-short"), (14, "-tall")]  # noqa: RUF012 # likewise
@@ -80,6 +82,7 @@ class ChatScreen(Screen[None]):
         self.turns = Turns(self)
         self.message_keys = MessageKeys(self)
         self.panels = Panels(self)
+        self._estimate = Estimate(self)
         self._commands = CommandRunner(self)
         self._editing: StoredMessage | None = None
         self._sent = ""
@@ -115,6 +118,7 @@ class ChatScreen(Screen[None]):
             self.notify_error(error)
         # The first reply should not wait for the Markdown parser to be imported.
         await asyncio.to_thread(importlib.import_module, "localchat.tui.prose")
+        await self._estimate.prepare()
 
     # -- the conversation
 
@@ -305,7 +309,20 @@ class ChatScreen(Screen[None]):
         self._show_chips()
         if self._draft_timer:
             self._draft_timer.stop()
-        self._draft_timer = self.set_timer(SAVE_DRAFT_AFTER_S, self.save_draft)
+        self._draft_timer = self.set_timer(TYPING_PAUSES_AFTER_S, self._typing_paused)
+
+    def _typing_paused(self) -> None:
+        self.save_draft()
+        if not self.turns.running:
+            self._estimate.typing_paused(self.turns.typed(self._typed_bytes()))
+
+    def _typed_bytes(self) -> int:
+        """Of what would be sent, files included; none of a command, or of an edit, which goes elsewhere."""
+        text = self.prompt.full_text
+        if self._editing or not text.strip() or parse(text):
+            return 0
+        files = mentioned_files(text, self.prompt.folder) if "@" in text else []
+        return len(text.encode()) + sum(file.stat().st_size for file in files)
 
     def save_draft(self) -> None:
         if self._draft_timer:

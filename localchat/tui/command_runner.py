@@ -57,6 +57,9 @@ class CommandRunner:
     async def do_params(self, _: str) -> None:
         self._chat.panels.parameters()
 
+    async def do_speed(self, _: str) -> None:
+        self._chat.panels.speed()
+
     async def do_system(self, text: str) -> None:
         if text:
             self._chat.session.system = text

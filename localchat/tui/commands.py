@@ -29,6 +29,7 @@ COMMANDS = (
     Command("model", "[NAME]", "Choose or download a model", "f2"),
     Command("params", "", "Sampling parameters", "f3"),
     Command("system", "[TEXT]", "System prompt of this conversation", "f3"),
+    Command("speed", "", "Predicted and measured speed, and where the time went", "f4"),
     Command("regenerate", "", "Answer again, as a new branch", "ctrl+r"),
     Command("edit", "", "Edit your last message, as a new branch"),
     Command("continue", "", "Go on with an unfinished reply where it stopped"),

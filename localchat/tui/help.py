@@ -34,6 +34,7 @@ MOVING = (
     ("ctrl+p", "command palette"),
     ("f2", "models"),
     ("f3", "parameters and system prompt"),
+    ("f4", "speed: predicted, measured, explained"),
 )
 SELECTED = (
     ("c", "copy it"),

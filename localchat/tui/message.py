@@ -13,11 +13,13 @@ from textual.message import Message
 from textual.widgets import Static
 
 from localchat.history import StoredMessage
+from localchat.tui.figures import percent_text
 from localchat.tui.growing import Growing
 from localchat.tui.open_block import OpenBlock
 from localchat.tui.reasoning import Reasoning
 from localchat.tui.safe_text import displayable, one_line
 from localchat.tui.streaming import BlockSplitter
+from router.request import Forecast
 
 SHOWN_LINES = 24
 """Of a person's message; a pasted log of thousands of lines stays a glance."""
@@ -118,6 +120,7 @@ class ReplyView(MessageView):
     def __init__(self, stored: StoredMessage, error: str = "") -> None:
         super().__init__(stored)
         self._error = error
+        self._forecast: Forecast | None = None
         self._splitter = BlockSplitter()
         self._open = OpenBlock(classes="open-block")
         self._reasoning: Reasoning | None = Reasoning(stored.reasoning) if stored.reasoning else None
@@ -193,6 +196,10 @@ class ReplyView(MessageView):
             self._progress = text
             self._footer.update(Content(text), layout=False)
 
+    def expect(self, forecast: Forecast) -> None:
+        """What the reply's speed is scored against."""
+        self._forecast = forecast
+
     async def finish(self, stored: StoredMessage, error: str = "") -> None:
         """The reply is complete: render all of it once, as it will look from now on."""
         from localchat.tui.prose import Prose
@@ -225,10 +232,16 @@ class ReplyView(MessageView):
         if stored.usage and stored.usage.completion_tokens:
             parts.append(f"{stored.usage.completion_tokens:,} tokens")
         if stored.timings and stored.timings.decode_tokens_per_s:
-            parts.append(f"{stored.timings.decode_tokens_per_s:.1f} tokens/s")
+            parts.append(self._rate_text(stored.timings.decode_tokens_per_s))
         if stored.timings and stored.timings.ttft_s:
             parts.append(f"first token {stored.timings.ttft_s:.2f} s")
         return parts
+
+    def _rate_text(self, tokens_per_s: float) -> str:
+        rate = f"{tokens_per_s:.1f} tokens/s"
+        if self._forecast is None:
+            return rate
+        return f"{rate}, {percent_text(self._forecast.error_percent(tokens_per_s))} of predicted"
 
     def _state_words(self) -> list[str]:
         again = "/continue or /regenerate"

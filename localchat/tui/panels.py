@@ -131,6 +131,14 @@ class Panels:
         panel = ParametersPanel(self._chat.session.sampling, self._chat.session.system, focus)
         self._open(panel, self._set_parameters)
 
+    def speed(self) -> None:
+        from localchat.tui.speed_panel import SpeedPanel
+
+        async def nothing(_: None) -> None:
+            """There is nothing to choose."""
+
+        self._open(SpeedPanel(self._chat.turns.speed_report), nothing)
+
     async def _set_parameters(self, parameters: Parameters | None) -> None:
         if parameters:
             self._chat.session.sampling = parameters.sampling

@@ -2,8 +2,8 @@
 
 Owns the words and the meter, and how they share the width; computes nothing
 but the rate of arriving tokens. Parts stand in order of importance and the
-least important goes first when the line is narrow: a predicted speed, the
-route, its cost or a watermark is one more part in :meth:`Status.parts`.
+least important goes first when the line is narrow: the route, its cost or a
+watermark is one more part in :meth:`Status.parts`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,11 @@ class TokenRate:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What the line says. ``used_tokens`` None: not known yet."""
+    """What the line says. ``used_tokens`` None: not known yet.
+
+    ``predicted`` is the band for ``tokens_per_s``; ``estimate``, what sending would cost,
+    stands in for the state while nothing else is going on.
+    """
 
     state: str = "ready"
     tokens_per_s: float | None = None
@@ -55,12 +59,16 @@ class Status:
     window_tokens: int | None = None
     model: str = ""
     quantization: str = ""
+    predicted: str = ""
+    estimate: tuple[str, ...] = ()
 
     def parts(self) -> tuple[list[str], list[str]]:
         """Left and right, each with the most important first."""
         rate = f"{self.tokens_per_s:.1f} tokens/s" if self.tokens_per_s is not None else ""
+        band = f"(predicted {self.predicted})" if rate and self.predicted else ""
+        doing = self.estimate if self.estimate and self.state == "ready" else (self.state,)
         model = " ".join(filter(None, [one_line(self.model, 40), self.quantization]))
-        return [part for part in (self.state, rate) if part], [
+        return [part for part in (*doing, rate, band) if part], [
             part for part in (self._context(), model) if part
         ]
 
@@ -80,14 +88,18 @@ def status_line(status: Status, width: int) -> Content:
     gap = 3
     while len(left) + len(right) > 1 and _cells(left) + _cells(right) + gap > width:
         (right if len(right) > 0 and len(right) >= len(left) - 1 else left).pop()
-    start, end = " · ".join(left), " · ".join(reversed(right))
+    start, end = _joined(left), _joined(list(reversed(right)))
     return Content.assemble(
         start, " " * max(1, width - cell_len(start) - cell_len(end)), Content.styled(end, "$foreground 60%")
     )
 
 
+def _joined(parts: list[str]) -> str:
+    return " · ".join(parts).replace(" · (", " (")
+
+
 def _cells(parts: list[str]) -> int:
-    return cell_len(" · ".join(parts))
+    return cell_len(_joined(parts))
 
 
 def progress_text(progress: Progress) -> str:

@@ -19,18 +19,23 @@ from textual.worker import Worker, WorkerCancelled, WorkerFailed
 
 from localchat.errors import LocalchatError
 from localchat.history import StoredMessage
+from localchat.reply_speed import ReplySpeed, SpeedReport
 from localchat.session import Started, TurnEvent
+from localchat.tui.estimate import Typed, expected
+from localchat.tui.figures import band_text
 from localchat.tui.message import ReplyView, view_of
 from localchat.tui.safe_text import displayable
 from localchat.tui.status import TokenRate, progress_text
 from router.errors import RouterError
-from router.request import Delta, Failed, Finished, Notice, Progress, Reclassified
+from router.request import Delta, Failed, Finished, Notice, Predicted, Progress, Reclassified
 
 if TYPE_CHECKING:
     from localchat.tui.chat import ChatScreen
 
 FLUSH_EVERY_S = 0.1
 """New text reaches the screen at most ten times a second: more costs CPU the model needs."""
+FLUSH_COVERED_EVERY_S = 0.5
+"""Below a panel: there each refresh paints the panel anew as well."""
 LEAVE_WITHIN_S = 5.0
 """A model that does not stop must not keep the program: its process is ended next."""
 
@@ -43,6 +48,7 @@ class _Turn:
     rate: TokenRate = field(default_factory=TokenRate)
     error: RouterError | None = None
     finished: Finished | None = None
+    speed: ReplySpeed = field(default_factory=ReplySpeed)
 
 
 class Turns:
@@ -55,6 +61,7 @@ class Turns:
         self._loading: Worker[None] | None = None
         self._load_ended = asyncio.Event()  # not the worker itself: stopping a turn must not stop the load
         self._turn = _Turn()
+        self._cached_leaf: int | None = None  # the reply that the engine computed last
         self._flush_timer: Timer | None = None
         self._flushed_at_s = 0.0
         self._drawing = asyncio.Lock()  # a flush and the end of the turn must not interleave
@@ -67,6 +74,7 @@ class Turns:
 
     def load_model(self) -> None:
         self.show_model()
+        self._cached_leaf = None
         self._load_ended.clear()
         self._loading = self._chat.run_worker(self._load(), group="load", exclusive=True)
 
@@ -107,14 +115,18 @@ class Turns:
 
     def start(self, events: AsyncGenerator[TurnEvent, None]) -> None:
         assert not self.running
-        self._turn = _Turn()
+        self._begin()
         self._worker = self._chat.run_worker(self._run(events), group="turn", exclusive=False)
 
     def summarise(self, message_ids: Sequence[int], then: Callable[[bool], Awaitable[None]]) -> None:
         """Summarise messages; ``then`` is told whether it was done."""
         assert not self.running
-        self._turn = _Turn()
+        self._begin()
         self._worker = self._chat.run_worker(self._summarise(message_ids, then), group="turn")
+
+    def _begin(self) -> None:
+        self.show_estimate(())
+        self._turn = _Turn(speed=ReplySpeed(self._program.forecaster))
 
     async def leave(self) -> None:
         with suppress(TimeoutError):
@@ -153,6 +165,7 @@ class Turns:
                     await self._take(event)
         finally:
             self._stop_timer()
+            self._turn.speed.end()
             self._say("ready")
             if error := self._turn.error:
                 self._chat.notify_error(error)
@@ -160,12 +173,18 @@ class Turns:
 
     async def _take(self, event: TurnEvent) -> None:
         view = self._turn.view
+        self._turn.speed.take(event, monotonic())
         match event:
             case Started():
                 await self._show(event)
                 await self._load_ended.wait()
             case Progress():
                 self._say_progress(event)
+            case Predicted(forecast):
+                if view:
+                    view.expect(forecast)
+                    view.show_progress(", ".join(expected(forecast)))
+                self._say(", ".join(expected(forecast)))
             case Delta() if view:
                 self._turn.rate.add(monotonic(), len(event.scores))
                 view.collect(event.text, event.kind == "reasoning")
@@ -195,7 +214,9 @@ class Turns:
     def _flush_soon(self) -> None:
         if self._flush_timer is None:
             # Textual drops timers of next to no time, so the shortest wait is a tenth of the period.
-            wait_s = max(FLUSH_EVERY_S / 10, self._flushed_at_s + FLUSH_EVERY_S - monotonic())
+            covered = self._chat.app.screen is not self._chat
+            every_s = FLUSH_COVERED_EVERY_S if covered else FLUSH_EVERY_S
+            wait_s = max(FLUSH_EVERY_S / 10, self._flushed_at_s + every_s - monotonic())
             self._flush_timer = self._chat.set_timer(wait_s, self._flush)
 
     async def _flush(self) -> None:
@@ -213,7 +234,27 @@ class Turns:
         self._say(progress_text(progress))
 
     def _say(self, state: str, tokens_per_s: float | None = None) -> None:
-        self._status.show(replace(self._status.status, state=state, tokens_per_s=tokens_per_s))
+        forecast = self._turn.speed.forecast
+        band = band_text(forecast.low, forecast.high) if forecast else ""
+        status = self._status.status
+        self._status.show(replace(status, state=state, tokens_per_s=tokens_per_s, predicted=band))
+
+    # -- speed
+
+    def speed_report(self) -> SpeedReport:
+        """Of the reply in progress, else of the last one."""
+        return self._turn.speed.report()
+
+    def show_estimate(self, words: tuple[str, ...]) -> None:
+        """What sending would cost; it stands where the state is said while nothing else goes on."""
+        self._status.show(replace(self._status.status, estimate=words))
+
+    def typed(self, nbytes: int) -> Typed:
+        """What ``nbytes`` more would make of the prompt. The engine has cached what it answered last."""
+        used = self._status.status.used_tokens
+        if used is None:
+            return Typed(nbytes + len(self._program.session.system.encode()))
+        return Typed(nbytes, used, used if self._program.session.leaf_id == self._cached_leaf else 0)
 
     # -- when it has ended
 
@@ -224,6 +265,7 @@ class Turns:
 
     async def _settle(self) -> None:
         self._stop_timer()
+        self._turn.speed.end()
         view, error = self._turn.view, self._turn.error
         self._say("ready")
         if view is None:
@@ -243,5 +285,6 @@ class Turns:
             await view.finish(stored, error.message if error else "")
         self.show_model()
         if stored.usage:
+            self._cached_leaf = stored.id
             self.show_usage([stored])
         self._chat.call_next(self._chat.turn_ended, stored, error)

@@ -21,6 +21,7 @@ from router.request import (
     Finished,
     Message,
     Notice,
+    Predicted,
     Progress,
     ResponseFormat,
     Timings,
@@ -29,6 +30,7 @@ from router.request import (
 )
 from router.scripted import ScriptedBackend
 from tests.localchat.command_line import Engine, Outcome, run
+from tests.router.forecasters import FORECAST
 
 Script = Sequence[str | Event | RouterError]
 END = Finished("length", Usage(12, 4, 3), Timings(1.0, 2.0, 3.0, 4.0), "tiny")
@@ -206,6 +208,26 @@ def test_json_has_exactly_its_keys(tmp_path: Path) -> None:
     assert (shown["text"], shown["model"], shown["route"]) == ("Yés.", "scripted", "local")
     assert shown["finish_reason"] == "length"
     assert outcome.out.count("\n") == 1
+
+
+def test_json_and_events_tell_what_was_predicted(tmp_path: Path) -> None:
+    script: Script = [Predicted(FORECAST), "Yes", END]
+    shown = strict_json(ask(tmp_path, "hi", "--json", engine=Engine(script)).out)
+    assert sorted(shown) == sorted([*KEYS, "predicted"])
+    predicted = shown["predicted"]
+    assert predicted["error_percent"] == pytest.approx(100 * (4.0 / FORECAST.decode_tokens_per_s - 1))
+    assert (predicted["low"], predicted["high"], predicted["tier"]) == (70.0, 95.0, "probed")
+    assert predicted["terms"]["weights_s"] == FORECAST.terms.weights_s
+    outcome = ask(tmp_path, "hi", "--events", engine=Engine(script))
+    told = [strict_json(line) for line in outcome.out.splitlines()]
+    assert [event["event"] for event in told] == ["started", "routed", "predicted", "delta", "finished"]
+    assert told[2]["forecast"]["verify"] == FORECAST.verify
+
+
+def test_where_nothing_was_decoded_there_is_no_error(tmp_path: Path) -> None:
+    script: Script = [Predicted(FORECAST), Finished("stop")]
+    shown = strict_json(ask(tmp_path, "hi", "--json", engine=Engine(script)).out)
+    assert shown["predicted"]["error_percent"] is None
 
 
 @pytest.mark.parametrize("script", [["<think>hm</think>Yes"], ["hm", "</think>", "Yes"]])

@@ -195,11 +195,13 @@ def test_progress_ascends_to_the_whole_prompt(size: int) -> None:
     assert {(p.stage, p.total, p.unit) for p in progress} <= {("prefill", total, "tokens")}
     done = [p.done for p in progress]
     assert done == sorted(set(done))
-    assert bool(done) == (size > 100)
-    if done:
+    assert events[: len(done)] == progress
+    assert progress[0] == Progress("prefill", 0, total, "tokens")
+    measured = progress[1:]
+    assert bool(measured) == (size > 100)
+    if measured:
         assert done[-1] == total
-        assert events[: len(done)] == progress
-        assert all(p.rate_per_s and p.seconds_left is not None and p.seconds_left >= 0 for p in progress)
+        assert all(p.rate_per_s and p.seconds_left is not None and p.seconds_left >= 0 for p in measured)
 
 
 def test_progress_of_a_prompt_partly_cached_begins_there() -> None:
@@ -208,7 +210,8 @@ def test_progress_of_a_prompt_partly_cached_begins_there() -> None:
     events = list(generator.answer(ask("x" * 3000 + "y" * 1000)))
     cached, progress = end_of(events).usage.cached_tokens, [e for e in events if isinstance(e, Progress)]
     assert cached >= 3000
-    assert cached < progress[0].done < progress[-1].done == progress[0].total
+    assert progress[0] == Progress("prefill", cached, progress[0].total, "tokens")
+    assert cached < progress[1].done < progress[-1].done == progress[0].total
 
 
 def test_an_empty_prompt_is_refused() -> None:

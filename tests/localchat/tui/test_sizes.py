@@ -16,7 +16,20 @@ async def test_it_works_in_little_room(chatting: Any, say: Any, size: tuple[int,
         await say(chat, pilot, WORLD)
         assert chat.prompt.region.height >= 1
         assert chat.prompt.region.bottom <= size[1]
-        for key in ("ctrl+o", "escape", "f1", "escape", "f2", "escape", "f3", "escape", "ctrl+up", "escape"):
+        for key in (
+            "ctrl+o",
+            "escape",
+            "f1",
+            "escape",
+            "f2",
+            "escape",
+            "f3",
+            "escape",
+            "f4",
+            "escape",
+            "ctrl+up",
+            "escape",
+        ):
             await pilot.press(key)
         assert chat.app.screen is chat
 
@@ -37,7 +50,7 @@ async def test_it_survives_being_resized_to_a_single_cell(chatting: Any, gated: 
 
 async def test_panels_survive_a_single_cell(chatting: Any) -> None:
     async with chatting() as (chat, pilot):
-        for panel in ("ctrl+o", "f1", "f2", "f3", "ctrl+p"):
+        for panel in ("ctrl+o", "f1", "f2", "f3", "f4", "ctrl+p"):
             await pilot.press(panel)
             await pilot.resize_terminal(1, 1)
             await pilot.resize_terminal(80, 24)

@@ -1,0 +1,81 @@
+"""What sending would cost, said while a message is written.
+
+Owns how a prompt's tokens are guessed from its length, and the words. The guess is
+marked as one; the exact counts come with the answer.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from localchat.tui.figures import band_text, seconds_text
+from router.forecaster import PATIENCE_S, Aside
+from router.request import Forecast
+
+if TYPE_CHECKING:
+    from localchat.tui.chat import ChatScreen
+
+BYTES_PER_TOKEN = 4  # of English in the vocabularies of today's models; other scripts take more tokens
+TEMPLATE_TOKENS = 10  # roles and marks around a message
+CLOCK_AFTER_S = 60  # a longer reply's end is told by the clock
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """What would be sent. ``past_tokens`` lie before it, of which ``cached_tokens`` need no computing."""
+
+    nbytes: int
+    past_tokens: int = 0
+    cached_tokens: int = 0
+
+    @property
+    def prompt_tokens(self) -> int:
+        return self.past_tokens + TEMPLATE_TOKENS + -(-self.nbytes // BYTES_PER_TOKEN)
+
+
+class Estimate:
+    """Asks the forecaster when typing pauses, beside the program: no key waits for it."""
+
+    def __init__(self, chat: ChatScreen) -> None:
+        self._chat = chat
+        self._aside = Aside()
+
+    def typing_paused(self, typed: Typed) -> None:
+        """``typed`` of no bytes: there is nothing to be sent."""
+        if typed.nbytes and self._chat.program.forecaster:
+            self._chat.run_worker(self._show(typed), group="estimate", exclusive=True)
+        else:
+            self._chat.turns.show_estimate(())
+
+    async def prepare(self) -> None:
+        """What takes time the first time is done before anybody waits for it."""
+        if forecaster := self._chat.program.forecaster:
+            await self._aside.ask(forecaster.prepare)
+
+    async def _show(self, typed: Typed) -> None:
+        forecaster = self._chat.program.forecaster
+        if forecaster is None or self._chat.turns.running:
+            return
+        forecast = await self._aside.ask(
+            lambda: forecaster.forecast(typed.prompt_tokens, typed.cached_tokens), PATIENCE_S
+        )
+        if not self._chat.turns.running:
+            words = expected(forecast, self._chat.session.sampling.max_tokens) if forecast else ()
+            self._chat.turns.show_estimate(words)
+
+
+def expected(
+    forecast: Forecast, max_tokens: int | None = None, now_s: float | None = None
+) -> tuple[str, ...]:
+    """First word, speed, and the end where it is bounded: ``done in ≈ 5 s``; the most important first."""
+    first = f"≈ {seconds_text(forecast.ttft_s)} to the first word"
+    speed = f"{band_text(forecast.low, forecast.high)} tokens/s"
+    if max_tokens is None:
+        return first, speed
+    whole_s = forecast.ttft_s + max_tokens / forecast.decode_tokens_per_s
+    if whole_s < CLOCK_AFTER_S:
+        return first, speed, f"done in ≈ {seconds_text(whole_s)}"
+    end = time.localtime((time.time() if now_s is None else now_s) + whole_s)
+    return first, speed, f"done by ≈ {time.strftime('%H:%M', end)}"
