@@ -43,6 +43,8 @@ PROBED_LOW, PROBED_HIGH = 0.80, 1.20
 # After a model's own runs: what they differ by from one time to the next (benchmarks/bench_calibrated.py).
 OWN_LOW, OWN_HIGH = 0.95, 1.05
 
+TYPICAL = "a typical processor"  # the name of the device where nobody knows which one it is
+
 THUMB_SHARE = 0.70
 THUMB_LOW, THUMB_HIGH = 0.55, 1.23  # measured over predicted in benchmarks/scoreboard.csv, quantiles as there
 
@@ -179,7 +181,7 @@ def typical_rates(threads: int) -> Rates:
     rates = datasheet_rates(middle, threads=threads)
     return replace(
         rates,
-        device="a typical processor",
+        device=TYPICAL,
         low=rates.low * deciles[0] / deciles[4],
         high=rates.high * deciles[-1] / deciles[4],
         prefill_low=rates.prefill_low / 2,

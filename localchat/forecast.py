@@ -7,7 +7,7 @@ not measure, nor know where the machine's rates come from (speed.py).
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -18,18 +18,25 @@ from router.forecaster import Observed, Watch
 from router.request import Finished, Forecast
 
 if TYPE_CHECKING:  # imported when the first reply is on its way: the first paint does not wait for them
+    from bandwidth_model.calibrate import Run
     from bandwidth_model.predict import DecodeTerms, Prediction
     from bandwidth_model.rates import Rates
     from bandwidth_model.shape import ModelShape
+    from localchat.calibration import Source
     from localchat.observation import Counters
 
+LEAST_LEARNED = 24  # tokens of a reply: the rate of a shorter one is chance
+CALM_CORES = 0.1  # others took at most this much of a core
+CALM_CLOCK = 0.95  # of the usual one
 USUAL_REPLY_TOKENS = 200  # how long a reply is before anybody knows; half of it lies before its middle
 
 
 class Speed(Protocol):
     """What is known of the machine: :class:`localchat.speed.MachineSpeed`."""
 
-    def rates(self, threads: int | None = None) -> Rates: ...
+    def rates(self, threads: int | None = None, shape: ModelShape | None = None) -> Rates: ...
+
+    def learn(self, runs: Iterable[Run], source: Source) -> object: ...
 
 
 class ModelForecaster:
@@ -78,8 +85,8 @@ class ModelForecaster:
         try:
             self.prepare()
             assert self._speed
-            self._rates = self._speed.rates(info.decode_threads)
-            prompt_rates = self._speed.rates(info.prefill_threads)
+            self._rates = self._speed.rates(info.decode_threads, self._shape)
+            prompt_rates = self._speed.rates(info.prefill_threads, self._shape)
         except (LocalchatError, BandwidthModelError) as error:
             self.unknown = str(error)
             return None
@@ -107,7 +114,20 @@ class ModelForecaster:
         return ReplyWatch(self._counters, usable_cores())
 
     def learn(self, forecast: Forecast, finished: Finished, observed: Observed) -> None:
-        """Nothing is learned from replies yet."""
+        """Remember how fast the reply was, unless something disturbed it or it was short."""
+        rate, tokens = finished.timings.decode_tokens_per_s, finished.usage.completion_tokens
+        calm = observed.others_cores <= CALM_CORES and (observed.clock or 1.0) >= CALM_CLOCK
+        if not (calm and rate and tokens >= LEAST_LEARNED and self.threads == forecast.threads):
+            return
+        from bandwidth_model.calibrate import run_of
+
+        assert self._shape
+        assert self._speed
+        depth = forecast.prompt_tokens + tokens / 2
+        run = run_of(
+            self._shape, threads=forecast.threads, depth=depth, token_s=1 / rate, kv_type=self._kv_type
+        )
+        self._speed.learn([run], "reply")
 
     def _predicted(
         self, prompt_tokens: int, cached_tokens: int, info: ModelInfo, rates: Rates, prompt_rates: Rates
@@ -148,10 +168,16 @@ _TIERS = {
 
 def _basis(reply: Prediction, info: ModelInfo) -> tuple[str, ...]:
     """What the numbers rest on, in words."""
+    from bandwidth_model.rates import TYPICAL
+
     basis = reply.basis
     plural = "s" if info.decode_threads > 1 else ""
+    device = basis.devices[0]
+    rests_on = _TIERS[reply.tier].format(device=device)
+    if device == TYPICAL:
+        rests_on = "typical processors: this one is measured by `localchat probe`"
     return (
-        _TIERS[reply.tier].format(device=basis.devices[0]),
+        rests_on,
         f"{basis.bytes_per_token / 1e6:,.1f} MB of weights a token",
         f"{basis.kv_read_bytes / 1e6:,.1f} MB of {basis.kv_type} cache"
         f" at a depth of {basis.conditions.depth:,.0f} tokens",

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from bandwidth_model.calibrate import Run
 from bandwidth_model.devices import find_device
 from bandwidth_model.predict import Conditions, predict
 from bandwidth_model.rates import Rates, datasheet_rates
 from bandwidth_model.reading import read_shape
+from bandwidth_model.shape import ModelShape
 from localchat.forecast import USUAL_REPLY_TOKENS, ModelForecaster
-from localchat.speed import SpeedUnknown
 from router.backend import ModelInfo
+from router.forecaster import Observed
+from router.request import Finished, Timings, Usage
 from tests.bandwidth_model.tiny_gguf import gguf_bytes
 
 INFO = ModelInfo("m", "Q4_1", 10, 10, 64, 64, decode_threads=1, prefill_threads=4, engine="llama_cpp")
@@ -21,18 +25,20 @@ DEVICE = find_device("Raspberry Pi 5")
 
 
 class Known:
-    def rates(self, threads: int | None = None) -> Rates:
+    def __init__(self) -> None:
+        self.learned: list[Run] = []
+
+    def learn(self, runs: Iterable[Run], source: str) -> None:
+        assert source == "reply"
+        self.learned += runs
+
+    def rates(self, threads: int | None = None, shape: ModelShape | None = None) -> Rates:
         return datasheet_rates(DEVICE, threads=threads)
-
-
-class Unknown:
-    def rates(self, threads: int | None = None) -> Rates:
-        raise SpeedUnknown("Nobody knows.", "Measure it: localchat probe")
 
 
 def forecaster(
     folder: Path,
-    speed: Known | Unknown | None = None,
+    speed: Known | None = None,
     info: ModelInfo | None = INFO,
     *,
     content: bytes = gguf_bytes(),
@@ -75,7 +81,6 @@ def test_what_is_cached_brings_the_first_word_nearer_and_changes_nothing_else(tm
 @pytest.mark.parametrize(
     ("known", "why"),
     [
-        (lambda folder: forecaster(folder, Unknown()), "localchat probe"),
         (lambda folder: forecaster(folder, gpu_layers=-1), "GPU"),
         (lambda folder: forecaster(folder, content=b"no model"), "m.gguf"),
         (lambda folder: forecaster(folder, info=None), ""),
@@ -96,3 +101,40 @@ def test_the_terms_at_the_predicted_depth_are_the_predicted_ones(tmp_path: Path)
     assert forecast
     assert known.terms_at(forecast.depth) == forecast.terms
     assert known.terms_at(0) == replace(forecast.terms, kv_s=0.0)
+
+
+CALM = Observed(seconds=3.0, cores=2)
+
+
+def finished(tokens: int = 100, rate: float = 20.0) -> Finished:
+    return Finished("stop", Usage(64, 0, tokens), Timings(decode_tokens_per_s=rate))
+
+
+def learned(folder: Path, ended: Finished, observed: Observed) -> list[Run]:
+    speed = Known()
+    knows = forecaster(folder, speed)
+    forecast = knows.forecast(64, 0)
+    assert forecast
+    knows.learn(forecast, ended, observed)
+    return speed.learned
+
+
+def test_a_reply_is_learned_from_at_the_depth_it_really_had(tmp_path: Path) -> None:
+    (run,) = learned(tmp_path, finished(), CALM)
+    assert (run.threads, run.depth, run.token_s) == (1, 64 + 100 / 2, 1 / 20.0)
+    assert run.model == read_shape(tmp_path / "m.gguf").identity
+
+
+@pytest.mark.parametrize(
+    ("ended", "observed"),
+    [
+        (finished(tokens=5), CALM),
+        (finished(rate=0.0), CALM),
+        (finished(), replace(CALM, others_cores=0.5)),
+        (finished(), replace(CALM, clock=0.7)),
+    ],
+)
+def test_nothing_is_learned_from_short_or_disturbed_replies(
+    tmp_path: Path, ended: Finished, observed: Observed
+) -> None:
+    assert learned(tmp_path, ended, observed) == []
