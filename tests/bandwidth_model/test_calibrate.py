@@ -1,0 +1,149 @@
+"""The fit gives back what runs were made of, and never a rate below zero."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf, isfinite
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bandwidth_model.attention import Attention
+from bandwidth_model.calibrate import (
+    LEAST_SPREAD,
+    Run,
+    fit,
+    least_squares,
+    predicted_s,
+    prompt_of,
+    run_of,
+)
+from bandwidth_model.measured import Calibration
+from bandwidth_model.predict import Conditions, predict, prefill_s
+from bandwidth_model.rates import OWN_HIGH, OWN_LOW, adjusted, calibrated_rates
+from bandwidth_model.shape import ModelShape, plain_shape
+
+TRUTH = Calibration(
+    threads=2,
+    stream_bytes_per_s={"Q4_0": 20e9, "Q8_0": 30e9, "Q6_K": 12e9},
+    kv_bytes_per_s=25e9,
+    layer_s=40e-6,
+    token_s=200e-6,
+    prefill_flops_per_s=1e11,
+    low=0.95,
+    high=1.05,
+    kv_query_bytes_per_s=80e9,
+    attention_flops_per_s=5e10,
+    prefill_by_quantization={"Q4_0": 3e11, "Q8_0": 2e11, "Q6_K": 1e11},
+)
+RATES = calibrated_rates(TRUTH)
+
+
+def shape(kind: str, parameters: float, layers: int, attention: Attention) -> ModelShape:
+    name = f"{kind} {parameters:.0f} {layers}"
+    bits = {"Q4_0": 4.5, "Q8_0": 8.5, "Q6_K": 6.5625}[kind]
+    return plain_shape(
+        name,
+        parameters=parameters,
+        bits_per_weight=bits,
+        layers=layers,
+        attention=attention,
+        quantization=kind,
+    )
+
+
+GROUPED, EACH = Attention(16, 2, 64, 64), Attention(16, 16, 64, 64)
+SHAPES = [
+    shape("Q4_0", 3e8, 6, EACH),
+    shape("Q8_0", 2e8, 6, EACH),
+    shape("Q6_K", 2e8, 6, GROUPED),
+    shape("Q8_0", 5e7, 24, GROUPED),
+    shape("Q8_0", 1e5, 1, GROUPED),
+]
+
+
+def run(model: ModelShape, depth: float, threads: int = 2) -> Run:
+    """As TRUTH would have it."""
+    seconds = predict(model, RATES, Conditions(depth=depth)).basis.terms.total_s
+    prompt = prompt_of(model, 128, 0, prefill_s(model, RATES, 128))
+    return run_of(model, threads=threads, depth=depth, token_s=seconds, prompt=prompt if not depth else None)
+
+
+RUNS = [run(each, depth) for each in SHAPES for depth in (0, 1500)]
+
+
+def test_the_truth_is_found() -> None:
+    found = fit(RUNS, 2)
+    assert found.stream_bytes_per_s == pytest.approx(TRUTH.stream_bytes_per_s, rel=1e-6)
+    assert found.layer_s == pytest.approx(TRUTH.layer_s, rel=1e-6)
+    assert found.token_s == pytest.approx(TRUTH.token_s, rel=1e-6)
+    assert found.kv_bytes_per_s == pytest.approx(TRUTH.kv_bytes_per_s, rel=1e-6)
+    assert found.kv_query_bytes_per_s == pytest.approx(TRUTH.kv_query_bytes_per_s, rel=1e-6)
+    assert (found.low, found.high) == (1 - LEAST_SPREAD, 1 + LEAST_SPREAD)
+
+
+def test_a_model_it_never_saw_is_predicted_as_by_the_truth() -> None:
+    unseen = shape("Q6_K", 3e9, 28, Attention(24, 8, 128, 128))
+    for depth in (0, 4096):
+        asked = Conditions(depth=depth)
+        found = predict(unseen, calibrated_rates(fit(RUNS, 2)), asked)
+        assert found.decode_tokens_per_s == pytest.approx(
+            predict(unseen, RATES, asked).decode_tokens_per_s, rel=1e-6
+        )
+
+
+@given(st.lists(st.floats(0.85, 1.15), min_size=len(RUNS), max_size=len(RUNS)))
+@settings(max_examples=40, deadline=None)
+def test_noise_gives_no_nonsense(noise: list[float]) -> None:
+    noisy = [replace(each, token_s=each.token_s * factor) for each, factor in zip(RUNS, noise, strict=True)]
+    found = fit(noisy, 2)
+    assert all(rate > 0 for rate in found.stream_bytes_per_s.values())
+    assert min(found.layer_s, found.token_s) >= 0
+    assert found.kv_bytes_per_s > 0
+    assert 0 < found.low <= 1 - LEAST_SPREAD < 1 + LEAST_SPREAD <= found.high
+    for each in noisy:
+        assert 0.5 < predicted_s(each, calibrated_rates(found)) / each.token_s < 2
+
+
+def test_other_thread_counts_do_not_count() -> None:
+    others = [replace(each, threads=1, token_s=each.token_s * 3) for each in RUNS]
+    assert fit([*RUNS, *others], 2) == fit(RUNS, 2)
+    with pytest.raises(ValueError, match="no run used 8"):
+        fit(RUNS, 8)
+
+
+def test_a_type_read_too_little_has_no_rate_of_its_own() -> None:
+    norms = [
+        replace(each, bytes_by_quantization={**each.bytes_by_quantization, "F32": 1e3}) for each in RUNS[:4]
+    ]
+    assert "F32" not in fit(norms, 2).stream_bytes_per_s
+
+
+def test_one_run_alone_is_fitted_too() -> None:
+    found = fit(RUNS[:1], 2)
+    assert predicted_s(RUNS[0], calibrated_rates(found)) == pytest.approx(RUNS[0].token_s)
+    assert found.kv_bytes_per_s == inf
+
+
+rows = st.dictionaries(st.sampled_from("abcd"), st.floats(0, 1e9), min_size=1)
+
+
+@given(st.lists(st.tuples(rows, st.floats(1e-6, 10)), min_size=1, max_size=8))
+@settings(max_examples=80, deadline=None)
+def test_costs_are_finite_and_never_negative(pairs: list[tuple[dict[str, float], float]]) -> None:
+    found = least_squares([row for row, _ in pairs], [seconds for _, seconds in pairs])
+    assert all(isfinite(cost) and cost >= 0 for cost in found.values())
+
+
+@given(st.floats(0.3, 3), st.floats(0, 8192))
+def test_a_factor_scales_every_prediction(factor: float, depth: float) -> None:
+    asked = Conditions(depth=depth)
+    before = predict(SHAPES[0], RATES, asked)
+    after = predict(SHAPES[0], adjusted(RATES, factor), asked)
+    assert after.decode_tokens_per_s == pytest.approx(before.decode_tokens_per_s * factor)
+    assert (after.low, after.high) == (
+        pytest.approx(after.decode_tokens_per_s * OWN_LOW),
+        pytest.approx(after.decode_tokens_per_s * OWN_HIGH),
+    )
+    assert after.prefill_tokens_per_s > 0
