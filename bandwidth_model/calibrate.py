@@ -41,6 +41,8 @@ class Prompt:
 class Run:
     """One measurement of a model at one depth and number of threads, by what a token took.
 
+    ``score_s`` of ``token_s`` went into the scores of the vocabulary; 0.0 where nobody told.
+
     ``model`` is the shape's identity, ``token_s`` seconds a token. ``kv_query_bytes``: the
     caches, once for each query head.
     """
@@ -53,6 +55,8 @@ class Run:
     kv_bytes: float
     kv_query_bytes: float
     layers: int
+    vocabulary: int = 0
+    score_s: float = 0.0
     prompt: Prompt | None = field(default=None)
 
 
@@ -62,6 +66,7 @@ def run_of(
     threads: int,
     depth: float,
     token_s: float,
+    score_s: float = 0.0,
     kv_type: str | None = None,
     prompt: Prompt | None = None,
 ) -> Run:
@@ -75,6 +80,8 @@ def run_of(
         kv_bytes=shape.kv_read_bytes(depth, kv_type),
         kv_query_bytes=shape.kv_query_bytes(depth, kv_type),
         layers=len(shape.layers),
+        vocabulary=shape.vocabulary_size,
+        score_s=score_s,
         prompt=prompt,
     )
 
@@ -93,8 +100,9 @@ def fit(runs: Iterable[Run], threads: int, cache: CacheSpeed | None = None) -> C
     mine = [run for run in runs if run.threads == threads]
     if not mine:
         raise ValueError(f"no run used {threads} threads")
-    found = _decode(mine)
-    spread = _spread(mine, found)
+    vocabulary_s = _vocabulary_s(mine)
+    found = _decode(mine, vocabulary_s)
+    spread = _spread(mine, found, vocabulary_s)
     prompts = _prompts([run.prompt for run in mine if run.prompt], found.get("layer", 0.0))
     return Calibration(
         threads=threads,
@@ -103,6 +111,7 @@ def fit(runs: Iterable[Run], threads: int, cache: CacheSpeed | None = None) -> C
         kv_query_bytes_per_s=_rate(found.get("query")),
         layer_s=found.get("layer", 0.0),
         token_s=found.get("token", 0.0),
+        vocabulary_s=vocabulary_s,
         prefill_flops_per_s=_slowest(prompts),
         prefill_by_quantization={
             _name(key): 1 / value for key, value in prompts.items() if _is_rate(key, value)
@@ -122,15 +131,24 @@ def predicted_s(run: Run, rates: Rates) -> float:
         + run.kv_query_bytes / rates.kv_query_bytes_per_s
         + run.layers * rates.layer_s
         + rates.token_s
+        + rates.vocabulary_s * run.vocabulary
     )
 
 
 # -- decoding
 
 
-def _decode(runs: Sequence[Run]) -> Features:
+def _decode(runs: Sequence[Run], vocabulary_s: float) -> Features:
     small = _small(runs)
-    return least_squares([_features(run, small) for run in runs], [run.token_s for run in runs])
+    seconds = [max(run.token_s / 2, run.token_s - vocabulary_s * run.vocabulary) for run in runs]
+    return least_squares([_features(run, small) for run in runs], seconds)
+
+
+def _vocabulary_s(runs: Sequence[Run]) -> float:
+    """Scoring a token, for each entry of the vocabulary: by the largest, where it takes longest."""
+    told = [run for run in runs if run.score_s and run.vocabulary]
+    largest = max((run.vocabulary for run in told), default=0)
+    return min((run.score_s / largest for run in told if run.vocabulary == largest), default=0.0)
 
 
 def _features(run: Run, small: frozenset[str]) -> Features:
@@ -165,7 +183,7 @@ def _seconds(run: Run, found: Features, small: frozenset[str]) -> float | None:
     return sum(found.get(key, 0.0) * amount for key, amount in features.items())
 
 
-def _spread(runs: Sequence[Run], found: Features) -> tuple[float, float]:
+def _spread(runs: Sequence[Run], found: Features, vocabulary_s: float) -> tuple[float, float]:
     """The 10 % and 90 % quantiles of measured over predicted rate, each model left out in turn.
 
     Models whose types no other one has are judged with all runs.
@@ -174,11 +192,11 @@ def _spread(runs: Sequence[Run], found: Features) -> tuple[float, float]:
     ratios = []
     for name in dict.fromkeys(run.model for run in runs):
         others = [run for run in runs if run.model != name]
-        without = _decode(others) if others else found
+        without = _decode(others, vocabulary_s) if others else found
         for run in (run for run in runs if run.model == name):
             predicted = _seconds(run, without, small) or _seconds(run, found, small)
             if predicted:
-                ratios.append(predicted / run.token_s)
+                ratios.append((predicted + vocabulary_s * run.vocabulary) / run.token_s)
     if len(ratios) < 2:
         return 1 - LEAST_SPREAD, 1 + LEAST_SPREAD
     deciles = quantiles(ratios, n=10, method="inclusive")

@@ -41,6 +41,7 @@ class Probe:
 class Calibration:
     """Fitted to an engine's own runs, for one build, thread count and power state.
 
+    ``vocabulary_s``: scoring a token, for each entry of the vocabulary.
     ``kv_query_bytes_per_s``: of caches counted once for each query head, beside
     ``kv_bytes_per_s`` where they count once. ``low`` and ``high`` are the 10 % and 90 %
     quantiles of measured over predicted rate.
@@ -55,6 +56,7 @@ class Calibration:
     low: float
     high: float
     cache: CacheSpeed | None = None
+    vocabulary_s: float = 0.0
     kv_query_bytes_per_s: float = inf
     attention_flops_per_s: float = inf
     prefill_by_quantization: Mapping[str, float] = field(default_factory=dict)

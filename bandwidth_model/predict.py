@@ -196,7 +196,7 @@ def decode_terms(shape: ModelShape, rates: Rates, depth: float, kv_type: str) ->
         + state_bytes / rates.stream("F32", working_set)
         + query_bytes / rates.kv_query_bytes_per_s,
         layers_s=len(shape.layers) * rates.layer_s,
-        token_s=rates.token_s,
+        token_s=rates.token_s + rates.vocabulary_s * shape.vocabulary_size,
     )
 
 
@@ -241,7 +241,7 @@ def _portions(shape: ModelShape, placements: Sequence[Placement]) -> Iterator[tu
             head=shape.head if is_last else NO_WEIGHTS,
             expert_bytes=round(shape.expert_bytes * placement.layers / max(1, total)),
         )
-        yield portion, placement.rates if is_last else replace(placement.rates, token_s=0.0)
+        yield portion, placement.rates if is_last else replace(placement.rates, token_s=0.0, vocabulary_s=0.0)
         start += placement.layers
 
 

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
-from math import hypot, inf
+from math import hypot, inf, log
 from typing import Literal
 
 from bandwidth_model.devices import Device, Silicon, devices
@@ -41,7 +41,9 @@ PROBED_SHARE = 0.80
 PROBED_LOW, PROBED_HIGH = 0.80, 1.20
 
 # After a model's own runs: what they differ by from one time to the next (benchmarks/bench_calibrated.py).
-OWN_LOW, OWN_HIGH = 0.95, 1.05
+OWN_LOW, OWN_HIGH = 0.93, 1.07
+RUN_DEVIATION = 0.06  # of the logarithm of one run's rate
+INTERVAL_DEVIATIONS = 2.56  # how many standard deviations 80 % of a normal distribution span
 
 TYPICAL = "a typical processor"  # the name of the device where nobody knows which one it is
 
@@ -68,6 +70,7 @@ class Rates:
     kv_query_bytes_per_s: float = inf  # caches read again for every query head, without flash attention
     threads: int | None = None
     cache: CacheSpeed | None = None
+    vocabulary_s: float = 0.0  # scoring a token, for each entry of the vocabulary
     attention_flops_per_s: float | None = None  # of prompts, where it differs from that of weights
     prefill_by_quantization: Mapping[str, float] = field(default_factory=dict)
 
@@ -250,13 +253,20 @@ def calibrated_rates(calibration: Calibration, *, name: str = "this machine") ->
         kv_query_bytes_per_s=calibration.kv_query_bytes_per_s,
         threads=calibration.threads,
         cache=calibration.cache,
+        vocabulary_s=calibration.vocabulary_s,
         attention_flops_per_s=calibration.attention_flops_per_s,
         prefill_by_quantization=calibration.prefill_by_quantization,
     )
 
 
-def adjusted(rates: Rates, factor: float) -> Rates:
-    """For a model whose own runs on this machine were ``factor`` times as fast as ``rates`` says."""
+def adjusted(rates: Rates, ratio: float, runs: int) -> Rates:
+    """For a model whose own ``runs`` on this machine were ``ratio`` times as fast as ``rates`` says.
+
+    The less certain ``rates`` are and the more runs there were, the more these count.
+    """
+    before = log(rates.high / rates.low) / INTERVAL_DEVIATIONS
+    weight = before**2 / (before**2 + RUN_DEVIATION**2 / runs)
+    factor = ratio**weight
     return replace(
         rates,
         tier="calibrated",
@@ -266,6 +276,7 @@ def adjusted(rates: Rates, factor: float) -> Rates:
         kv_query_bytes_per_s=rates.kv_query_bytes_per_s * factor,
         layer_s=rates.layer_s / factor,
         token_s=rates.token_s / factor,
+        vocabulary_s=rates.vocabulary_s / factor,
         low=OWN_LOW,
         high=OWN_HIGH,
     )

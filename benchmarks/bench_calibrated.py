@@ -119,7 +119,7 @@ def at(depth: int) -> Conditions:
 
 def after_first_reply(shape: ModelShape, speed: MachineSpeed, threads: int, token_s: float) -> Rates:
     run, rates = run_of(shape, threads=threads, depth=TOKENS / 2, token_s=token_s), speed.rates(threads)
-    return adjusted(rates, predicted_s(run, rates) / token_s)
+    return adjusted(rates, predicted_s(run, rates) / token_s, runs=1)
 
 
 def report(record: Record, found: Sequence[Cell], read_bytes_per_s: Callable[[int], float]) -> None:

@@ -9,6 +9,7 @@ in short bursts, in rounds over all models, and the median of a cell's bursts co
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from collections.abc import AsyncGenerator, Iterable, Sequence
@@ -34,9 +35,9 @@ SMALL = Geometry(layers=1, hidden=256, feed_forward=256, heads=4, kv_heads=1)
 """Next to nothing: what a token costs whatever the model."""
 QUANTIZATIONS = ("Q4_0", "Q4_1", "Q5_0", "Q8_0", "Q4_K", "Q5_K", "Q6_K", "F16")
 
-MEASURING_S = 38.0  # of bursts; making files, loading and filling caches come on top
-LEAST_ROUNDS, PROMPT_ROUNDS = 3, 3
-BURST_TOKENS = 8
+MEASURING_S = 40.0  # of bursts; making files, loading and filling caches come on top
+LEAST_ROUNDS, PROMPT_ROUNDS = 3, 1
+BURST_TOKENS = 6
 PROMPT_TOKENS = 128
 BUSY_CORES = 0.1  # of a core taken by others: the burst does not count
 NEEDED_BYTES = 5 << 30  # with every subject loaded at once
@@ -61,6 +62,7 @@ class Burst:
     threads: int
     tokens: int
     token_s: float
+    score_s: float
     others_cores: float
     prompt_tokens: int = 0
     prompt_s: float = 0.0
@@ -102,7 +104,8 @@ async def _rounds(
     subjects: Sequence[Subject], thread_counts: Sequence[int], seconds: float
 ) -> AsyncGenerator[Burst, None]:
     async with AsyncExitStack() as stack:
-        loaded = [await stack.enter_async_context(opened(each, max(thread_counts))) for each in subjects]
+        opening = [stack.enter_async_context(opened(each, max(thread_counts))) for each in subjects]
+        loaded = await asyncio.gather(*opening)
         began, turn = time.monotonic(), 0
         while turn < LEAST_ROUNDS or time.monotonic() - began < seconds:
             for one in loaded if turn % 2 == 0 else reversed(loaded):
@@ -131,6 +134,7 @@ class Loaded:
             threads,
             tokens,
             median(measured.token_s),
+            measured.score_s,
             self._others(),
             prompt_tokens,
             measured.prefill_s,
@@ -172,5 +176,6 @@ def _run(cell: Sequence[Burst]) -> Run:
         threads=first.threads,
         depth=first.depth + first.tokens / 2,
         token_s=median(burst.token_s for burst in cell),
+        score_s=median(burst.score_s for burst in cell),
         prompt=prompt_of(first.shape, PROMPT_TOKENS, 0, median(prompts)) if prompts else None,
     )

@@ -14,16 +14,15 @@ from typing import TYPE_CHECKING
 
 from localchat.errors import WeightsError
 from localchat.paths import Paths
-from localchat.settings import Settings
 from localchat.weights import Catalog
-from router.backend import LocalModel
-from router.dispatch import Dispatch
 
 if TYPE_CHECKING:
     from localchat.engines.process import EngineModel
     from localchat.forecast import ModelForecaster, Speed
     from localchat.history import History
     from localchat.session import Session
+    from localchat.settings import Settings
+    from router.backend import LocalModel
 
 
 @dataclass(slots=True)
@@ -46,6 +45,8 @@ class Program:
         ``name`` is a name in the catalog or a path. Raises WeightsError when
         there is no such model; then the present one stays. Loads nothing yet.
         """
+        from router.dispatch import Dispatch
+
         model = self.open_model(name)
         await self.model.close()
         self.model = model
@@ -73,6 +74,7 @@ def build(settings: Settings, paths: Paths, *, incognito: bool = False, start: b
         model.start()
     from localchat.history import History
     from localchat.session import Session
+    from router.dispatch import Dispatch
 
     history = History(None if incognito else paths.history)
 

@@ -51,7 +51,8 @@ class MachineSpeed:
         own = record.of(shape.identity, count) if shape else []
         if not own:
             return rates
-        return adjusted(rates, median(predicted_s(run_from(each), rates) / each.token_s for each in own))
+        ratio = median(predicted_s(run_from(each), rates) / each.token_s for each in own)
+        return adjusted(rates, ratio, sum(len(each.seconds) for each in own))
 
     def _general_rates(self, count: int, record: Record) -> Rates:
         if calibration := record.nearest(count):

@@ -17,7 +17,7 @@ from localchat.engines.runtime import Logits, Runtime
 from localchat.engines.sampler import Sampler
 from localchat.engines.scores import Scorer
 from localchat.engines.text import TextStream
-from localchat.engines.threads import ThreadTuner
+from localchat.engines.threads import ThreadTuner, median
 from router.errors import ContextOverflow, InvalidRequest
 from router.request import (
     ChatRequest,
@@ -36,7 +36,7 @@ from router.request import (
 
 CHUNK_S = 0.25  # of prefill between two progress events
 FIRST_CHUNK, LEAST_CHUNK, MOST_CHUNK = 128, 32, 2048
-WARMING_TOKENS = 2  # before tokens are timed
+WARMING_TOKENS = 1  # before tokens are timed
 FILLED_AT_ONCE = 512  # tokens of a context that only has to be there
 LEAST_ANSWER_TOKENS = 16  # a prompt that leaves less room does not fit
 
@@ -230,14 +230,17 @@ class Generator:
                 runtime.eval(_spread(wanted.prompt_tokens, self._vocabulary_size))
             prefill_s = time.perf_counter() - started
             self._stand_at(wanted.depth)
-            token_s = []
+            token_s, score_s = [], []
             for token in _spread(wanted.tokens + WARMING_TOKENS, self._vocabulary_size):
                 started = time.perf_counter()
                 runtime.eval([token])
-                scorer.read(runtime.logits())
+                logits, computed = runtime.logits(), time.perf_counter()
+                scorer.read(logits)
                 scorer.score(scorer.top)
-                token_s.append(time.perf_counter() - started)
-            return Measurement(wanted, tuple(token_s[WARMING_TOKENS:]), prefill_s)
+                ended = time.perf_counter()
+                token_s.append(ended - started)
+                score_s.append(ended - computed)
+            return Measurement(wanted, tuple(token_s[WARMING_TOKENS:]), median(score_s), prefill_s)
         finally:
             self._apply_threads()
 

@@ -58,10 +58,11 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """``token_s``: seconds of every decoded token, scores included, in order."""
+    """``token_s``: seconds of every decoded token, in order; of it ``score_s`` (median) for its scores."""
 
     wanted: Measure
     token_s: tuple[float, ...]
+    score_s: float
     prefill_s: float
 
     @property
@@ -75,7 +76,7 @@ class Measurement:
 
 
 def measurement_from_wire(wire: Wire) -> Measurement:
-    return Measurement(Measure(**wire["wanted"]), tuple(wire["token_s"]), wire["prefill_s"])
+    return Measurement(Measure(**wire["wanted"]), tuple(wire["token_s"]), wire["score_s"], wire["prefill_s"])
 
 
 def request_to_wire(request: ChatRequest) -> Wire:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import inf, isfinite
+from math import inf, isfinite, log
 
 import pytest
 from hypothesis import given, settings
@@ -66,8 +66,9 @@ SHAPES = [
 def run(model: ModelShape, depth: float, threads: int = 2) -> Run:
     """As TRUTH would have it."""
     seconds = predict(model, RATES, Conditions(depth=depth)).basis.terms.total_s
-    prompt = prompt_of(model, 128, 0, prefill_s(model, RATES, 128))
-    return run_of(model, threads=threads, depth=depth, token_s=seconds, prompt=prompt if not depth else None)
+    prompt = None if depth else prompt_of(model, 128, 0, prefill_s(model, RATES, 128))
+    score_s = RATES.vocabulary_s * model.vocabulary_size
+    return run_of(model, threads=threads, depth=depth, token_s=seconds, score_s=score_s, prompt=prompt)
 
 
 RUNS = [run(each, depth) for each in SHAPES for depth in (0, 1500)]
@@ -136,12 +137,18 @@ def test_costs_are_finite_and_never_negative(pairs: list[tuple[dict[str, float],
     assert all(isfinite(cost) and cost >= 0 for cost in found.values())
 
 
-@given(st.floats(0.3, 3), st.floats(0, 8192))
-def test_a_factor_scales_every_prediction(factor: float, depth: float) -> None:
+@given(st.floats(0.3, 3), st.floats(0, 8192), st.integers(1, 50))
+def test_own_runs_pull_every_prediction_towards_them(ratio: float, depth: float, runs: int) -> None:
     asked = Conditions(depth=depth)
-    before = predict(SHAPES[0], RATES, asked)
-    after = predict(SHAPES[0], adjusted(RATES, factor), asked)
-    assert after.decode_tokens_per_s == pytest.approx(before.decode_tokens_per_s * factor)
+    before = predict(SHAPES[0], RATES, asked).decode_tokens_per_s
+    after = predict(SHAPES[0], adjusted(RATES, ratio, runs), asked)
+    more = predict(SHAPES[0], adjusted(RATES, ratio, runs + 1), asked)
+    wide = predict(SHAPES[0], adjusted(replace(RATES, low=0.1, high=10), ratio, runs), asked)
+    moved = [abs(log(each.decode_tokens_per_s / before)) for each in (after, more, wide)]
+    assert moved[0] <= moved[1] + 1e-9
+    assert moved[0] <= moved[2] + 1e-9
+    assert max(moved) <= abs(log(ratio)) + 1e-9
+    assert wide.decode_tokens_per_s == pytest.approx(before * ratio, rel=0.01)
     assert (after.low, after.high) == (
         pytest.approx(after.decode_tokens_per_s * OWN_LOW),
         pytest.approx(after.decode_tokens_per_s * OWN_HIGH),

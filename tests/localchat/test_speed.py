@@ -62,7 +62,7 @@ def test_a_reply_counts_for_its_own_model_whatever_is_known_otherwise(paths: Pat
     speed = MachineSpeed(paths)
     before = rate(speed, OTHER)
     speed.learn([run(MODEL, 123.0)], "reply")
-    assert rate(speed) == pytest.approx(123.0)
+    assert rate(speed) == pytest.approx(123.0, rel=0.03)
     assert speed.rates(THREADS, MODEL).tier == "calibrated"
     assert rate(speed, OTHER) == before
 
@@ -71,10 +71,10 @@ def test_one_bad_measurement_does_not_spoil_it(paths: Paths) -> None:
     speed = MachineSpeed(paths)
     for measured in (100, 100, 3, 100):
         speed.learn([run(MODEL, measured)], "reply")
-    assert rate(speed) == pytest.approx(100)
+    assert rate(speed) == pytest.approx(100, rel=0.03)
     for _ in range(KEPT):  # but a change that stays is followed
         speed.learn([run(MODEL, 60)], "reply")
-    assert rate(speed) == pytest.approx(60)
+    assert rate(speed) == pytest.approx(60, rel=0.03)
     assert len(speed.record().entries) == 1
 
 
@@ -83,7 +83,7 @@ def test_a_new_build_forgets_what_the_old_one_taught(paths: Paths, monkeypatch: 
     speed.learn([run(MODEL, 100)], "calibrate")
     other_cache = MachineSpeed(paths, kv_type="q8_0")
     other_cache.learn([run(MODEL, 80)], "calibrate")
-    assert rate(speed) == pytest.approx(100)
+    assert rate(speed) == pytest.approx(100, rel=0.03)
     monkeypatch.setattr(speed_module, "installed_build", lambda: "another")
     assert not speed.record().entries
     speed.learn([run(MODEL, 200)], "calibrate")
@@ -109,7 +109,7 @@ def test_a_broken_record_is_an_empty_one(paths: Paths, content: str) -> None:
     speed = MachineSpeed(paths)
     assert (speed.record().entries, speed.readings()) == ([], None)
     speed.learn([run(MODEL, 100)], "calibrate")
-    assert rate(speed) == pytest.approx(100)
+    assert rate(speed) == pytest.approx(100, rel=0.03)
 
 
 def test_an_entry_that_is_none_is_an_empty_record(paths: Paths) -> None:
