@@ -1,7 +1,6 @@
 """Fits what an engine reaches on this machine to runs of it: rates by quantisation, fixed costs.
 
-Pure. Owns the fit, and how far its residuals say it is to be trusted. Does not run
-engines, and does not know where runs are kept.
+Pure. Owns the fit. Does not run engines, and does not know where runs are kept.
 
 A token's seconds are linear in what is sought (the reciprocal rates and the costs of a
 layer and a token), and none of that is negative: non-negative
@@ -13,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from statistics import quantiles
 
 from bandwidth_model.measured import CacheSpeed, Calibration
 from bandwidth_model.predict import BATCH_TOKENS
@@ -22,8 +20,9 @@ from bandwidth_model.shape import ModelShape
 
 Features = dict[str, float]
 
-LEAST_SPREAD = 0.05
-"""Half of the narrowest interval: what the same run differs by from day to day (bench_calibrated)."""
+LOW, HIGH = 0.85, 1.15
+"""10 % and 90 % quantiles of measured over predicted rate for models no run was made of
+(benchmarks/bench_calibrated.py): most of it is what the same run differs by minutes later."""
 SMALL_SHARE = 0.02  # of a run's bytes: a type read this little in every run has no rate of its own
 
 
@@ -43,11 +42,12 @@ class Run:
 
     ``score_s`` of ``token_s`` went into the scores of the vocabulary; 0.0 where nobody told.
 
-    ``model`` is the shape's identity, ``token_s`` seconds a token. ``kv_query_bytes``: the
-    caches, once for each query head.
+    ``identity`` is the shape's, ``token_s`` seconds a token. ``kv_query_bytes``: the caches,
+    once for each query head.
     """
 
     model: str
+    identity: str
     threads: int
     depth: float
     token_s: float
@@ -72,7 +72,8 @@ def run_of(
 ) -> Run:
     """A measurement of ``shape``."""
     return Run(
-        model=shape.identity,
+        model=shape.name,
+        identity=shape.identity,
         threads=threads,
         depth=depth,
         token_s=token_s,
@@ -102,7 +103,6 @@ def fit(runs: Iterable[Run], threads: int, cache: CacheSpeed | None = None) -> C
         raise ValueError(f"no run used {threads} threads")
     vocabulary_s = _vocabulary_s(mine)
     found = _decode(mine, vocabulary_s)
-    spread = _spread(mine, found, vocabulary_s)
     prompts = _prompts([run.prompt for run in mine if run.prompt], found.get("layer", 0.0))
     return Calibration(
         threads=threads,
@@ -112,13 +112,13 @@ def fit(runs: Iterable[Run], threads: int, cache: CacheSpeed | None = None) -> C
         layer_s=found.get("layer", 0.0),
         token_s=found.get("token", 0.0),
         vocabulary_s=vocabulary_s,
-        prefill_flops_per_s=_slowest(prompts),
+        prefill_flops_per_s=_slowest(prompts) or _as_decoding(found),
         prefill_by_quantization={
             _name(key): 1 / value for key, value in prompts.items() if _is_rate(key, value)
         },
         attention_flops_per_s=_rate(prompts.get("attention")),
-        low=min(1 - LEAST_SPREAD, spread[0]),
-        high=max(1 + LEAST_SPREAD, spread[1]),
+        low=LOW,
+        high=HIGH,
         cache=cache,
     )
 
@@ -175,34 +175,6 @@ def _small(runs: Sequence[Run]) -> frozenset[str]:
     return frozenset(kind for kind, share in most.items() if share < SMALL_SHARE)
 
 
-def _seconds(run: Run, found: Features, small: frozenset[str]) -> float | None:
-    """What ``found`` says a run takes; None where it lacks a type of the run."""
-    features = _features(run, small)
-    if any(key.startswith("bytes ") and key not in found for key in features):
-        return None
-    return sum(found.get(key, 0.0) * amount for key, amount in features.items())
-
-
-def _spread(runs: Sequence[Run], found: Features, vocabulary_s: float) -> tuple[float, float]:
-    """The 10 % and 90 % quantiles of measured over predicted rate, each model left out in turn.
-
-    Models whose types no other one has are judged with all runs.
-    """
-    small = _small(runs)
-    ratios = []
-    for name in dict.fromkeys(run.model for run in runs):
-        others = [run for run in runs if run.model != name]
-        without = _decode(others, vocabulary_s) if others else found
-        for run in (run for run in runs if run.model == name):
-            predicted = _seconds(run, without, small) or _seconds(run, found, small)
-            if predicted:
-                ratios.append((predicted + vocabulary_s * run.vocabulary) / run.token_s)
-    if len(ratios) < 2:
-        return 1 - LEAST_SPREAD, 1 + LEAST_SPREAD
-    deciles = quantiles(ratios, n=10, method="inclusive")
-    return deciles[0], deciles[-1]
-
-
 # -- prompts
 
 
@@ -249,6 +221,11 @@ def _is_rate(key: str, value: float) -> bool:
 
 def _rate(cost: float | None) -> float:
     return 1 / cost if cost else inf
+
+
+def _as_decoding(found: Features) -> float:
+    """Operations a second where no prompt was measured: at least those of decoding, two for each byte."""
+    return 2 * max((1 / value for key, value in found.items() if _is_rate(key, value)), default=1.0)
 
 
 def _slowest(prompts: Features) -> float:

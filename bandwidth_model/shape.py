@@ -65,8 +65,9 @@ class ModelShape:
 
     @property
     def identity(self) -> str:
-        """Tells a model file from others when speeds are remembered."""
-        return f"{self.name}|{round(self.bytes_per_token)}"
+        """Tells a model from others when speeds are remembered, whatever it is called."""
+        figures = (len(self.layers), self.parameters, self.weight_bytes, round(self.bytes_per_token))
+        return " ".join(map(str, (self.architecture, *figures)))
 
     @property
     def bytes_by_quantization(self) -> dict[str, float]:

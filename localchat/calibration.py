@@ -32,6 +32,7 @@ class Entry:
     """Runs of one model at one thread count and depth: ``seconds`` a token, the latest last."""
 
     model: str
+    identity: str
     threads: int
     depth: float
     seconds: tuple[float, ...]
@@ -52,9 +53,9 @@ class Record:
     entries: list[Entry] = field(default_factory=list)
     fitted: dict[int, Calibration] = field(default_factory=dict)
 
-    def of(self, model: str, threads: int) -> list[Entry]:
+    def of(self, identity: str, threads: int) -> list[Entry]:
         """What was measured of one model with that many threads."""
-        return [each for each in self.entries if (each.model, each.threads) == (model, threads)]
+        return [each for each in self.entries if (each.identity, each.threads) == (identity, threads)]
 
     def nearest(self, threads: int) -> Calibration | None:
         """For that many threads, or else the nearest number that was measured."""
@@ -121,13 +122,15 @@ def _same_build(one: str, other: str) -> bool:
 
 
 def _put(entries: list[Entry], run: Run, source: Source) -> None:
-    step = run.depth // DEPTH_STEP
-    for at, entry in enumerate(entries):
-        if (entry.model, entry.threads, entry.depth // DEPTH_STEP) == (run.model, run.threads, step):
-            kept = (*entry.seconds, run.token_s)[-KEPT:]
-            entries[at] = Entry(run.model, run.threads, run.depth, kept, source, time(), asdict(run))
-            return
-    entries.append(Entry(run.model, run.threads, run.depth, (run.token_s,), source, time(), asdict(run)))
+    """Add ``run`` to the entry of its model, threads and depth, or make one."""
+    place = (run.identity, run.threads, run.depth // DEPTH_STEP)
+    same = [e for e in entries if (e.identity, e.threads, e.depth // DEPTH_STEP) == place]
+    seconds = (*(same[0].seconds if same else ()), run.token_s)[-KEPT:]
+    new = Entry(run.model, run.identity, run.threads, run.depth, seconds, source, time(), asdict(run))
+    if same:
+        entries[entries.index(same[0])] = new
+    else:
+        entries.append(new)
 
 
 def run_from(entry: Entry) -> Run:

@@ -133,12 +133,12 @@ async def _measure(
     weights: Weights, args: argparse.Namespace, thread_counts: Sequence[int]
 ) -> AsyncGenerator[Row, None]:
     from bandwidth_model.predict import PROMPT_TOKENS, Conditions, predict
-    from bandwidth_model.reading import read_shape
     from localchat.calibrating import Subject, opened
     from localchat.paths import find_paths
     from localchat.speed import MachineSpeed
+    from localchat.weights.shapes import shape_at
 
-    shape, speed = read_shape(weights.path), MachineSpeed(find_paths())
+    shape, speed = shape_at(weights.path), MachineSpeed(find_paths())
     burst_tokens = max(1, args.tokens // BURSTS)
     depths = tuple(sorted(set(args.depths or _usual_depths(shape.context_length, burst_tokens))))
     predictions = {}

@@ -11,6 +11,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from localchat.errors import LocalchatError
+from localchat.plain import plain
 
 if TYPE_CHECKING:
     from bandwidth_model.measured import Calibration
@@ -43,7 +44,7 @@ def show_json(speed: MachineSpeed) -> None:
         str(threads): {name: value for name, value in asdict(each).items() if value != inf}
         for threads, each in record.fitted.items()
     }
-    rows = [{**_row(entry, record), "model": _name(entry.model)} for entry in record.entries]
+    rows = [{**_row(entry, record), "model": entry.model} for entry in record.entries]
     print(json.dumps({"key": speed.key, "fitted": fitted, "rows": rows}, indent=1))
 
 
@@ -64,7 +65,7 @@ def show(speed: MachineSpeed) -> None:
             f"{entry.depth:7,.0f}  {entry.threads:7}  {row['tokens_per_s']:8.1f}  "
             f"{_or_dash(row['fitted_tokens_per_s'], '6.1f')} {_or_dash(row['error_percent'], '+5.1f')} %  "
             f"{len(entry.seconds):4}  "
-            f"{entry.source:9}  {day}  {_name(entry.model)}"
+            f"{entry.source:9}  {day}  {plain(entry.model)}"
         )
     print(f"\nHolds for {speed.key.replace('|', ', ')}.")
 
@@ -109,7 +110,3 @@ def _row(entry: Entry, record: Record) -> dict[str, Any]:
 
 def _or_dash(value: float | None, form: str) -> str:
     return f"{value:{form}}" if value is not None else f"{'-':>{form.lstrip('+').partition('.')[0]}}"
-
-
-def _name(identity: str) -> str:
-    return identity.rpartition("|")[0]

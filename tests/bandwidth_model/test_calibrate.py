@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from bandwidth_model.attention import Attention
 from bandwidth_model.calibrate import (
-    LEAST_SPREAD,
     Run,
     fit,
     least_squares,
@@ -81,7 +80,6 @@ def test_the_truth_is_found() -> None:
     assert found.token_s == pytest.approx(TRUTH.token_s, rel=1e-6)
     assert found.kv_bytes_per_s == pytest.approx(TRUTH.kv_bytes_per_s, rel=1e-6)
     assert found.kv_query_bytes_per_s == pytest.approx(TRUTH.kv_query_bytes_per_s, rel=1e-6)
-    assert (found.low, found.high) == (1 - LEAST_SPREAD, 1 + LEAST_SPREAD)
 
 
 def test_a_model_it_never_saw_is_predicted_as_by_the_truth() -> None:
@@ -102,7 +100,7 @@ def test_noise_gives_no_nonsense(noise: list[float]) -> None:
     assert all(rate > 0 for rate in found.stream_bytes_per_s.values())
     assert min(found.layer_s, found.token_s) >= 0
     assert found.kv_bytes_per_s > 0
-    assert 0 < found.low <= 1 - LEAST_SPREAD < 1 + LEAST_SPREAD <= found.high
+    assert 0 < found.low < 1 < found.high
     for each in noisy:
         assert 0.5 < predicted_s(each, calibrated_rates(found)) / each.token_s < 2
 
@@ -127,7 +125,7 @@ def test_one_run_alone_is_fitted_too() -> None:
     assert found.kv_bytes_per_s == inf
 
 
-rows = st.dictionaries(st.sampled_from("abcd"), st.floats(0, 1e9), min_size=1)
+rows = st.dictionaries(st.sampled_from("abcd"), st.just(0.0) | st.floats(1e-3, 1e9), min_size=1)
 
 
 @given(st.lists(st.tuples(rows, st.floats(1e-6, 10)), min_size=1, max_size=8))

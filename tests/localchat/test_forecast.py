@@ -122,7 +122,7 @@ def learned(folder: Path, ended: Finished, observed: Observed) -> list[Run]:
 def test_a_reply_is_learned_from_at_the_depth_it_really_had(tmp_path: Path) -> None:
     (run,) = learned(tmp_path, finished(), CALM)
     assert (run.threads, run.depth, run.token_s) == (1, 64 + 100 / 2, 1 / 20.0)
-    assert run.model == read_shape(tmp_path / "m.gguf").identity
+    assert run.identity == read_shape(tmp_path / "m.gguf").identity
 
 
 @pytest.mark.parametrize(
