@@ -103,7 +103,7 @@ def fit(runs: Iterable[Run], threads: int, cache: CacheSpeed | None = None) -> C
         raise ValueError(f"no run used {threads} threads")
     vocabulary_s = _vocabulary_s(mine)
     found = _decode(mine, vocabulary_s)
-    prompts = _prompts([run.prompt for run in mine if run.prompt], found.get("layer", 0.0))
+    prompts = _prompts([run.prompt for run in mine if run.prompt])
     return Calibration(
         threads=threads,
         stream_bytes_per_s={_name(key): 1 / value for key, value in found.items() if _is_rate(key, value)},
@@ -178,12 +178,17 @@ def _small(runs: Sequence[Run]) -> frozenset[str]:
 # -- prompts
 
 
-def _prompts(prompts: Sequence[Prompt], layer_s: float) -> Features:
+def _prompts(prompts: Sequence[Prompt]) -> Features:
     """Reciprocal FLOP rates by quantisation, and of attention."""
     rows = []
     for prompt in prompts:
-        row: Features = {f"flops {kind}": flops for kind, flops in prompt.flops_by_quantization.items()}
-        rows.append({**row, "attention": prompt.attention_flops})
+        flops = prompt.flops_by_quantization
+        main = max(flops, key=lambda kind: flops[kind])
+        row: Features = {"attention": prompt.attention_flops}
+        for kind, count in flops.items():
+            key = f"flops {kind if count > SMALL_SHARE * sum(flops.values()) else main}"
+            row[key] = row.get(key, 0.0) + count
+        rows.append(row)
     return least_squares(rows, [prompt.seconds for prompt in prompts]) if rows else {}
 
 

@@ -11,6 +11,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+TICK_S = 0.01  # of the system's counters of processor time; see sysconf(3), _SC_CLK_TCK
+
 
 def usable_cores() -> int:
     """Cores this process may use: affinity and the container's quota respected."""
@@ -53,7 +55,10 @@ class OthersTime:
         """Cores' worth that others used since the last call; 0.0 at the first."""
         others, now = self._seconds(), time.monotonic()
         last, self._last = self._last, (others, now)
-        return max(0.0, others - last[0]) / max(now - last[1], 1e-3) if last else 0.0
+        if last is None:
+            return 0.0
+        # Counters step in ticks: less than two of them may be rounding.
+        return max(0.0, others - last[0] - 2 * TICK_S) / max(now - last[1], 1e-3)
 
     def _seconds(self) -> float:
         import psutil

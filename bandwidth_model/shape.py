@@ -67,7 +67,7 @@ class ModelShape:
     def identity(self) -> str:
         """Tells a model from others when speeds are remembered, whatever it is called."""
         figures = (len(self.layers), self.parameters, self.weight_bytes, round(self.bytes_per_token))
-        return " ".join(map(str, (self.architecture, *figures)))
+        return " ".join(map(str, (self.architecture, *sorted(self.bytes_by_quantization), *figures)))
 
     @property
     def bytes_by_quantization(self) -> dict[str, float]:

@@ -13,7 +13,7 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncGenerator, Iterable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -30,12 +30,16 @@ from localchat.engines.protocol import LoadOptions, Measure
 WIDE = Geometry(layers=5, hidden=2048, feed_forward=5632, heads=16, kv_heads=16)
 """Few but large matrices: what streaming weights costs."""
 THIN = Geometry(layers=24, hidden=512, feed_forward=512, heads=16, kv_heads=2)
-"""Many small layers, eight query heads to a cached one: what a layer and a query head cost."""
+"""Many small layers: what a layer costs."""
+GROUPED = Geometry(layers=4, hidden=512, feed_forward=512, heads=16, kv_heads=2)
+UNGROUPED = Geometry(layers=4, hidden=512, feed_forward=512, heads=16, kv_heads=16)
+"""Hardly any weights: what a deep context costs, with eight query heads to a cached one and with one."""
+DEEP = 4000
 SMALL = Geometry(layers=1, hidden=256, feed_forward=256, heads=4, kv_heads=1)
 """Next to nothing: what a token costs whatever the model."""
 QUANTIZATIONS = ("Q4_0", "Q4_1", "Q5_0", "Q8_0", "Q4_K", "Q5_K", "Q6_K", "F16")
 
-MEASURING_S = 40.0  # of bursts; making files, loading and filling caches come on top
+MEASURING_S = 36.0  # of bursts; making files, loading and filling caches come on top
 LEAST_ROUNDS, PROMPT_ROUNDS = 3, 1
 BURST_TOKENS = 6
 PROMPT_TOKENS = 128
@@ -93,10 +97,10 @@ def _subjects(default: Path, folder: Path) -> list[Subject]:
         Subject("default", default),
         Subject("default", default, 1536),
         Subject("thin", thin),
-        Subject("thin", thin, 1024),
+        Subject("grouped", _made(folder, "grouped", GROUPED, "Q8_0"), DEEP),
+        Subject("ungrouped", _made(folder, "ungrouped", UNGROUPED, "Q8_0"), DEEP),
         Subject("small", _made(folder, "small", SMALL, "Q8_0")),
         *(Subject(kind, path) for kind, path in wide.items()),
-        Subject("Q8_0", wide["Q8_0"], 1536),
     ]
 
 
@@ -106,6 +110,8 @@ async def _rounds(
     async with AsyncExitStack() as stack:
         opening = [stack.enter_async_context(opened(each, max(thread_counts))) for each in subjects]
         loaded = await asyncio.gather(*opening)
+        for one in loaded:  # one after the other: threads of several engines would wait for each other
+            await one.burst(one.subject.depth, max(thread_counts), 1)
         began, turn = time.monotonic(), 0
         while turn < LEAST_ROUNDS or time.monotonic() - began < seconds:
             for one in loaded if turn % 2 == 0 else reversed(loaded):
@@ -143,13 +149,14 @@ class Loaded:
 
 @asynccontextmanager
 async def opened(subject: Subject, threads: int) -> AsyncGenerator[Loaded, None]:
-    """Loads a subject, warm and with its context filled, and closes it."""
+    """Loads a subject, and closes it. Its first burst fills its context and is slow."""
     options = LoadOptions(str(subject.path), threads=threads, prefill_threads=threads)
     model = EngineModel(subject.name, options)
     try:
-        loaded = Loaded(subject, model)
-        await loaded.burst(subject.depth, threads, 1)
-        yield loaded
+        async with aclosing(model.load()) as events:
+            async for _ in events:
+                pass
+        yield Loaded(subject, model)
     finally:
         await model.close()
 

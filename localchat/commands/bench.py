@@ -148,6 +148,7 @@ async def _measure(
             at = Conditions(depth=depth + burst_tokens / 2, prompt_tokens=PROMPT_TOKENS)
             predictions[depth, threads] = predict(shape, rates, at)
     async with opened(Subject(weights.name, weights.path), max(thread_counts)) as loaded:
+        await loaded.burst(depths[0], max(thread_counts), 1)  # the first tokens page the file in
         for depth in depths:
             cells: dict[int, list[Burst]] = {threads: [] for threads in thread_counts}
             for number in range(BURSTS):  # thread counts in turn: what comes and goes meets all of them

@@ -108,6 +108,7 @@ class TestCalibrate:
         """The real engine and the real way, on files a thousandth of their size."""
         monkeypatch.setattr(calibrating, "WIDE", TINY)
         monkeypatch.setattr(calibrating, "THIN", TINY)
+        monkeypatch.setattr(calibrating, "DEEP", 600)
         monkeypatch.setattr(calibrating, "QUANTIZATIONS", ("Q4_0", "Q8_0"))
         monkeypatch.setattr(calibrating, "MEASURING_S", 0.0)
         monkeypatch.setattr(calibrating, "BUSY_CORES", 99.0)
@@ -129,6 +130,7 @@ class TestCalibrate:
     ) -> None:
         monkeypatch.setattr(calibrating, "WIDE", TINY)
         monkeypatch.setattr(calibrating, "THIN", TINY)
+        monkeypatch.setattr(calibrating, "DEEP", 600)
         monkeypatch.setattr(calibrating, "QUANTIZATIONS", ("Q8_0",))
         monkeypatch.setattr(calibrating, "MEASURING_S", 0.0)
         monkeypatch.setattr(calibrating, "BUSY_CORES", -1.0)
