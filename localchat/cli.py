@@ -21,6 +21,7 @@ COMMANDS = {
     "ask": "one answer on standard output",
     "history": "list, search, show, export and delete conversations",
     "weights": "list, pull, inspect and remove model files",
+    "simulate": "what a cloud deployment would do with your requests: latency, throughput, cost",
     "doctor": "what is installed, which CPU features are used, where files are",
     "completion": "print a completion script for your shell",
 }
