@@ -10,7 +10,7 @@ import argparse
 import csv
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ from localchat.errors import LocalchatError, UsageError
 if TYPE_CHECKING:
     from router.simcloud.deployment import Deployment
     from router.simcloud.metrics import Summary
-    from router.simcloud.request import Completed, Rejected
+    from router.simcloud.request import Completed, Job, Rejected
 
 CSV_COLUMNS = (
     "id",
@@ -58,6 +58,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--token-budget", type=int, metavar="N", help="tokens computed in a step at most")
     add("--kv-blocks", type=int, metavar="N", help="default: what fits beside the weights")
     add("--block-size", type=int, metavar="N", help="tokens in a block, default: 16")
+    add("--admission", metavar="NAME", help="greedy, reserve, future-peak, past-future, predicted")
+    add("--order", metavar="NAME", help="of the queue: fcfs, sjf (shortest predicted first), priority")
+    add("--predict", metavar="HOW", help="lengths that sjf and admission see: oracle, or noise such as 0.5")
+    add("--tokens-in-flight", type=int, metavar="N", help="admit while prompts and bounds stay within N")
+    add(
+        "--swap", type=float, metavar="GB/S", help="preempted KV goes over a link instead of being recomputed"
+    )
     add("--max-tokens", type=int, default=0, metavar="N", help="bound on answers that schedulers see")
     add("--no-prefix-cache", action="store_true", help="forget freed blocks at once")
     add("--no-async-scheduling", action="store_true", help="vllm: plan a step only when the last has ended")
@@ -88,17 +95,37 @@ def _run(args: argparse.Namespace) -> int:
     trace = open_trace(args.requests, args.max_tokens)
     with _each_request(args.per_request) as each:
         parts = build(_deployment(args), each)
-        Loop([parts.engine], trace).run()
+        Loop([parts.engine], _with_predictions(trace, args.predict, args.seed)).run()
     summary = parts.recorder.summary()
     _print(summary, time.process_time() - began_s, args.json)
     return 0
+
+
+def _with_predictions(jobs: Iterable[Job], how: str | None, seed: int) -> Iterable[Job]:
+    from router.simcloud.ordering import noisy, oracle, predicted
+
+    if how is None:
+        return jobs
+    if how == "oracle":
+        return predicted(jobs, oracle)
+    try:
+        return predicted(jobs, noisy(float(how), seed))
+    except ValueError as error:
+        raise UsageError("--predict is oracle or a number, the spread of the error.") from error
 
 
 def _deployment(args: argparse.Namespace) -> Deployment:
     from router.simcloud.deployment import Deployment
     from router.simcloud.metrics import ServiceLevel
 
-    options = {"max_sequences": args.max_num_seqs, "token_budget": args.token_budget}
+    options: dict[str, object] = {
+        "max_sequences": args.max_num_seqs,
+        "token_budget": args.token_budget,
+        "admission": args.admission,
+        "order": args.order,
+        "tokens_in_flight": args.tokens_in_flight,
+        "seed": args.seed,
+    }
     if args.no_async_scheduling:
         options["asynchronous"] = False
     level = ServiceLevel(args.slo_ttft, args.slo_tpot, args.slo_e2e)
@@ -112,6 +139,7 @@ def _deployment(args: argparse.Namespace) -> Deployment:
         gpus=args.gpus,
         usd_per_hour=args.usd_per_hour,
         prefix_cache=not args.no_prefix_cache,
+        swap_bytes_per_s=None if args.swap is None else args.swap * 1e9,
         level=level if level != ServiceLevel() else None,
         options=options,
     )

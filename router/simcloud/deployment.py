@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from router.errors import InvalidSimulation
-from router.simcloud.engine import Engine
+from router.simcloud.engine import Engine, Swap
 from router.simcloud.gpu import Gpu, find_gpu
 from router.simcloud.kv import KvPool
 from router.simcloud.llm import Llm, find_llm
@@ -18,7 +18,7 @@ from router.simcloud.metrics import Recorder, ServiceLevel
 from router.simcloud.request import Completed, Rejected
 from router.simcloud.roofline import Roofline
 from router.simcloud.scheduler import Scheduler
-from router.simcloud.schedulers import Options, by_name
+from router.simcloud.schedulers import BLOCK_TOKENS, Options, by_name
 from router.simcloud.step_cost import StepCost
 
 MEMORY_SHARE = 0.9
@@ -42,6 +42,7 @@ class Deployment:
     usd_per_hour: float | None = None
     prefix_cache: bool = True
     leaps: bool = True
+    swap_bytes_per_s: float | None = None  # None: preempted sequences are computed again
     level: ServiceLevel | None = None
     options: Mapping[str, object] = field(default_factory=dict)  # of the policy, see schedulers.Options
 
@@ -60,9 +61,11 @@ class Parts:
 
 
 def build(deployment: Deployment, each: Callable[[Completed | Rejected], None] | None = None) -> Parts:
+    if deployment.gpus < 1 or not (deployment.swap_bytes_per_s is None or deployment.swap_bytes_per_s > 0):
+        raise InvalidSimulation("There must be at least one GPU, and a link that carries something.")
     llm, gpu = find_llm(deployment.model), find_gpu(deployment.gpu)
     scheduler = deployment.scheduler
-    block_tokens = deployment.block_tokens or 16
+    block_tokens = deployment.block_tokens or BLOCK_TOKENS.get(deployment.policy, 16)
     blocks = deployment.kv_blocks
     if blocks is None:
         blocks = fitting_blocks(llm, gpu, deployment.gpus, block_tokens)
@@ -75,7 +78,9 @@ def build(deployment: Deployment, each: Callable[[Completed | Rejected], None] |
         each=each,
     )
     cost = step_cost(llm, gpu, deployment)
-    engine = Engine(scheduler, cost, kv, recorder, leaps=deployment.leaps)
+    rate = deployment.swap_bytes_per_s
+    swap = None if rate is None else Swap(llm.kv_bytes_per_token, rate)
+    engine = Engine(scheduler, cost, kv, recorder, leaps=deployment.leaps, swap=swap)
     return Parts(engine, recorder, scheduler, cost, kv)
 
 

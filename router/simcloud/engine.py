@@ -34,6 +34,18 @@ class Step:
     ends: list[Sequence] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class Swap:
+    """Where the KV of preempted sequences goes instead of being computed again: CPU memory or a disk."""
+
+    kv_bytes_per_token: float
+    bytes_per_s: float
+    latency_s: float = 0.0
+
+    def seconds(self, tokens: int) -> float:
+        return self.latency_s + tokens * self.kv_bytes_per_token / self.bytes_per_s
+
+
 class Engine:
     def __init__(
         self,
@@ -43,6 +55,7 @@ class Engine:
         recorder: Recorder,
         *,
         leaps: bool = True,
+        swap: Swap | None = None,
         replica: int = 0,
         on_done: Callable[[Completed], None] | None = None,
     ) -> None:
@@ -53,6 +66,7 @@ class Engine:
         self._cost = cost
         self._recorder = recorder
         self._leaps = leaps
+        self._swap = swap
         self._clock = Clock()
         self._lengths: dict[int, int] = {}  # true lengths: nothing that schedules reads them
         self._planned: deque[Step] = deque()
@@ -104,7 +118,7 @@ class Engine:
         plan = self.scheduler.plan(state)
         if plan.pieces or plan.preempt or plan.admit:
             self._carry_out(plan)
-        elif plan.decode:
+        elif plan.decode and state.decoding.count:
             self._decode_only(plan, until_s)
         elif not self._planned:
             if state.waiting and not state.running:
@@ -135,6 +149,7 @@ class Engine:
         state.kv.release(sequence, comes_back=False)
         length = self._lengths.pop(request.id)
         state.recent_lengths.append(length)
+        state.ghosts += 1
         self._done += 1
         completed = Completed(
             request,
@@ -154,8 +169,7 @@ class Engine:
 
     def _carry_out(self, plan: Plan) -> None:
         state, group = self.state, self.state.decoding
-        for victim in plan.preempt:
-            self._preempt(victim)
+        moved_s = sum(self._preempt(victim) for victim in plan.preempt)
         step = Step(0.0, 0, 0)
         if plan.decode and group.count:
             state.kv.take(group.demand())
@@ -164,22 +178,22 @@ class Engine:
         else:
             step.waits = group.count
         work_context = group.context + sum(sequence.computed for sequence in step.ends)
-        for admission in plan.admit:
-            self._admit(admission)
+        moved_s += sum(self._admit(admission) for admission in plan.admit)
         chunks = []
         for piece in plan.pieces:
             chunks.append(Chunk(piece.tokens, piece.sequence.computed))
             self._compute(piece, step)
         sampled = step.decodes + len(step.first)
-        work = Work(step.decodes, work_context if step.decodes else 0, tuple(chunks), sampled)
-        if not work.tokens:
+        work = Work(step.decodes, work_context if step.decodes else 0, self._padded(chunks), sampled)
+        if not work.tokens and not moved_s:
             return
-        step.seconds = self._cost.step_s(work)
+        step.seconds = moved_s + (self._cost.step_s(work) if work.tokens else 0.0)
         step.sequences = step.decodes + len(chunks)
         self._planned.append(step)
         self._recorder.kv_used(state.kv.used)
 
-    def _preempt(self, victim: Sequence) -> None:
+    def _preempt(self, victim: Sequence) -> float:
+        """Returns the seconds its KV takes to leave, if it is kept."""
         state = self.state
         decoding = victim.request.id not in state.prefilling
         if decoding:
@@ -188,24 +202,32 @@ class Engine:
             del state.prefilling[victim.request.id]
         state.kv.release(victim, comes_back=True)
         del state.running[victim.request.id]
+        victim.swapped = victim.computed if self._swap else 0
         victim.computed = 0
         victim.preemptions += 1
         state.waiting.put_back(victim)
         self._recorder.preempted(decoding)
+        return self._swap.seconds(victim.swapped) if self._swap else 0.0
 
-    def _admit(self, admission: Admission) -> None:
+    def _admit(self, admission: Admission) -> float:
+        """Returns the seconds its KV takes to come back, if it was kept."""
         sequence, state = admission.sequence, self.state
         state.waiting.remove(sequence)
         state.running[sequence.request.id] = state.prefilling[sequence.request.id] = sequence
-        state.kv.begin(sequence, admission.cached)
+        cached = min(admission.cached, state.kv.cached_blocks(sequence))
+        state.kv.begin(sequence, cached)
         if admission.reserve:
             state.kv.grow(sequence, admission.reserve)
             sequence.reserved = True
-        sequence.computed = admission.cached * state.kv.block_tokens
+        found = cached * state.kv.block_tokens
+        sequence.computed = max(found, sequence.swapped)
+        moved = max(0, sequence.swapped - found)
+        sequence.swapped = 0
         if sequence.admitted_s < 0:
             sequence.admitted_s = self._clock.now_s
             sequence.cached_tokens = sequence.computed
             self._recorder.admitted(sequence.target, sequence.computed)
+        return self._swap.seconds(moved) if self._swap and moved else 0.0
 
     def _compute(self, piece: Piece, step: Step) -> None:
         sequence, state = piece.sequence, self.state
@@ -227,7 +249,12 @@ class Engine:
     def _decode_only(self, plan: Plan, until_s: float) -> None:
         state, group = self.state, self.state.decoding
         decodes = group.count
-        run = self._cost.decode_run(decodes, group.context + decodes)
+        if self.scheduler.pads:
+            length = state.padded_to + group.tick + 1 - state.padded_since
+            members = decodes + state.ghosts
+            run = self._cost.decode_run(members, members * length)
+        else:
+            run = self._cost.decode_run(decodes, group.context + decodes)
         steps = 1
         if self._leaps and plan.repeats > 1 and not self._eventful():
             steps = min(plan.repeats, run.steps, group.next_end() - group.tick)
@@ -242,6 +269,15 @@ class Engine:
             self._leap(decodes, steps, run.first_s, run.growth_s)
         last_s = run.first_s + (steps - 1) * run.growth_s
         self._planned.append(Step(last_s, decodes, decodes, ends=ends))
+
+    def _padded(self, chunks: list[Chunk]) -> tuple[Chunk, ...]:
+        """Prompts as they are computed: in a static batch, all as long as the longest."""
+        if self.scheduler.pads and chunks:
+            state = self.state
+            state.padded_to = max(chunk.tokens for chunk in chunks)
+            state.padded_since, state.ghosts = state.decoding.tick, 0
+            return (Chunk(state.padded_to, 0),) * len(chunks)
+        return tuple(chunks)
 
     def _eventful(self) -> bool:
         return any(step.first or step.ends for step in self._planned)

@@ -20,14 +20,16 @@ LINK_BYTES_PER_S = 25e9
 class Gpu:
     """``flops_share`` and ``bandwidth_share``: reached of the data sheet by whole layers, not single kernels.
 
-    ``attention_share`` is of bandwidth, while the KV cache is read; ``overhead_s`` of one step what no
-    kernel explains. ``usd_per_hour`` None: no usual price to rent it.
+    ``attention_share`` is of bandwidth, while sequences that decode read their KV cache, and
+    ``mixed_share`` the same in a step that also computes prompts; ``overhead_s`` of one step what no kernel
+    explains. ``usd_per_hour`` None: no usual price to rent it.
     """
 
     device: Device
     flops_share: float
     bandwidth_share: float
     attention_share: float
+    mixed_share: float
     overhead_s: float
     usd_per_hour: float | None
     source: str
@@ -40,31 +42,42 @@ class Gpu:
     def bytes_per_s(self) -> float:
         return self.device.bandwidth_bytes_per_s * self.bandwidth_share
 
-    @property
-    def attention_bytes_per_s(self) -> float:
-        return self.device.bandwidth_bytes_per_s * self.attention_share
+    def attention_bytes_per_s(self, mixed: bool) -> float:
+        return self.device.bandwidth_bytes_per_s * (self.mixed_share if mixed else self.attention_share)
 
     @property
     def memory_bytes(self) -> int:
         return max(self.device.memory_bytes)
 
 
-_VIDUR = "vidur profiles: time of all linear ops at 1 and at 2048 tokens against the data sheet"
-_OWN = "kernel times of the card (LLMServingSim profile): all linear ops at 1 and at 2048 tokens"
+_VIDUR = "vidur profiles: all linear ops at 1 and at 2048 tokens against the data sheet"
+_OWN = (
+    "kernel times of the card (LLMServingSim profile): linear ops at 32 and at 2048 tokens, attention of"
+    " 32 sequences with 1024 tokens each, alone and beside a prompt"
+)
 _LIKE = "as the nearest measured card of its kind"
-_AWS = "price: AWS on demand, us-east-1, list of 2024, an eighth of the 8-GPU machine"
+_AWS = "price: AWS on demand, us-east-1, list of 2024"
 
-GPUS: dict[str, tuple[str, float, float, float, float, float | None, str]] = {
-    # name -> device, FLOPs, bandwidth, attention bandwidth, overhead s, $/h, source
-    "a100": ("A100 80GB SXM", 0.64, 0.70, 0.70, 0.0, 5.12, f"{_VIDUR}; {_AWS} (p4de)"),
-    "a100-40gb": ("A100 40GB", 0.64, 0.70, 0.70, 0.0, 4.10, f"{_LIKE}; {_AWS} (p4d)"),
-    "h100": ("H100 SXM", 0.67, 0.69, 0.69, 0.0, 12.29, f"{_VIDUR} (Llama-2-7B); {_AWS} (p5)"),
-    "h200": ("H200", 0.67, 0.69, 0.69, 0.0, None, _LIKE),
-    "rtx4090": ("RTX 4090", 0.95, 0.91, 0.85, 0.0, None, _OWN),
-    "l40s": ("L40S", 0.64, 0.85, 0.80, 0.0, 1.86, f"{_LIKE}; price: AWS g6e.xlarge"),
-    "l4": ("L4", 0.64, 0.85, 0.80, 0.0, 0.80, f"{_LIKE}; price: AWS g6.xlarge"),
-    "a30": ("A30", 0.64, 0.70, 0.70, 0.0, None, _LIKE),
-    "b200": ("B200", 0.67, 0.69, 0.69, 0.0, None, _LIKE),
+GPUS: dict[str, tuple[str, float, float, float, float, float, float | None, str]] = {
+    # name -> device, FLOPs, bandwidth, attention, mixed attention, overhead s, $/h, source
+    "a100": ("A100 80GB SXM", 0.64, 0.70, 0.70, 0.70, 0.0, 5.12, f"{_VIDUR}; {_AWS} (p4de, an eighth)"),
+    "a100-40gb": ("A100 40GB", 0.64, 0.70, 0.70, 0.70, 0.0, 4.10, f"{_LIKE}; {_AWS} (p4d, an eighth)"),
+    "h100": (
+        "H100 SXM",
+        0.67,
+        0.69,
+        0.69,
+        0.69,
+        0.0,
+        12.29,
+        f"{_VIDUR} (Llama-2-7B); {_AWS} (p5, an eighth)",
+    ),
+    "h200": ("H200", 0.67, 0.69, 0.69, 0.69, 0.0, None, _LIKE),
+    "rtx4090": ("RTX 4090", 0.96, 0.82, 0.74, 0.37, 0.0, None, _OWN),
+    "l40s": ("L40S", 0.64, 0.82, 0.74, 0.37, 0.0, 1.86, f"{_LIKE}; {_AWS} (g6e.xlarge)"),
+    "l4": ("L4", 0.64, 0.82, 0.74, 0.37, 0.0, 0.80, f"{_LIKE}; {_AWS} (g6.xlarge)"),
+    "a30": ("A30", 0.64, 0.70, 0.70, 0.70, 0.0, None, _LIKE),
+    "b200": ("B200", 0.67, 0.69, 0.69, 0.69, 0.0, None, _LIKE),
 }
 
 
@@ -79,4 +92,4 @@ def find_gpu(name: str) -> Gpu:
         raise InvalidSimulation(str(error), f"GPUs with measured efficiencies: {', '.join(GPUS)}.") from error
     if not device.half_flops_per_s:
         raise InvalidSimulation(f"{device.name} has no known half-precision rate, so it cannot be simulated.")
-    return Gpu(device, 0.64, 0.70, 0.70, 0.0, None, _LIKE)
+    return Gpu(device, 0.64, 0.70, 0.70, 0.70, 0.0, None, _LIKE)

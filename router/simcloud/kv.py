@@ -77,20 +77,36 @@ class KvPool:
 
     # -- what of a sequence is still here
 
-    def cached_blocks(self, sequence: Sequence) -> int:
-        """Full blocks at its beginning that need not be computed; never all of its tokens."""
+    def cached_blocks(self, sequence: Sequence, taken: int = 0) -> int:
+        """Full blocks at its beginning that need not be computed, once ``taken`` blocks more are taken.
+
+        Never all of its tokens: the last one is computed to get the next.
+        """
         if not self.sharing or not (sequence.keys or sequence.preemptions):
             return 0
+        left = self._left_after(taken)
         most = (sequence.target - 1) // self.block_tokens
         found = 0
         for key in sequence.keys[:most]:
-            if key not in self._cached:
+            number = self._cached.get(key)
+            if number is None or left.get(number) == 0:
                 break
             found += 1
-        span = self._own_span(sequence)
-        if span is not None and found >= span.start:
-            found = max(found, span.start + span.count)
+        number = self._own.get(sequence.request.id)
+        if number is not None and found >= self._queue[number].start:
+            span = self._queue[number]
+            found = max(found, span.start + left.get(number, span.count))
         return min(most, found)
+
+    def _left_after(self, taken: int) -> dict[int, int]:
+        """What taking blocks would leave of the spans it touches."""
+        left: dict[int, int] = {}
+        for number, span in self._queue.items():
+            if taken <= 0:
+                break
+            left[number] = max(0, span.count - taken)
+            taken -= span.count
+        return left
 
     def shortage(self, sequence: Sequence, cached: int, tokens: int) -> int:
         """Free blocks used up when it comes to hold ``tokens``, its first ``cached`` blocks found here."""

@@ -26,23 +26,22 @@ class Roofline:
 
     def decode_run(self, decodes: int, context: int) -> Run:
         first_s = self.step_s(Work(decodes, context, sampled=decodes))
-        return Run(first_s, decodes * self._read_s, FOREVER)
+        return Run(first_s, decodes * self._read_s(mixed=False), FOREVER)
 
     def head_s(self, sampled: int) -> float:
         return self._part_s(self.llm.head_parameters, sampled) if sampled else 0.0
 
     def attention_s(self, work: Work) -> float:
-        seconds = work.context * self._read_s
+        seconds = work.context * self._read_s(mixed=bool(work.chunks))
         for tokens, cached in work.chunks:
             flops = 4 * self.llm.layers * self.llm.width * tokens * (cached + tokens / 2)
-            read_s = (cached + tokens) * self._read_s
+            read_s = (cached + tokens) * self._read_s(mixed=True)
             seconds += max(flops / (self.gpu.flops_per_s * self.gpus), read_s)
         return seconds
 
-    @property
-    def _read_s(self) -> float:
+    def _read_s(self, mixed: bool) -> float:
         """Seconds to read one token's keys and values."""
-        return self.llm.kv_bytes_per_token / (self.gpu.attention_bytes_per_s * self.gpus)
+        return self.llm.kv_bytes_per_token / (self.gpu.attention_bytes_per_s(mixed) * self.gpus)
 
     def _part_s(self, parameters: int, tokens: int) -> float:
         compute_s = 2 * parameters * tokens / self.gpu.flops_per_s

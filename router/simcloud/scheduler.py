@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
+from router.simcloud.kv import KvPool
 from router.simcloud.state import OrderKey, Sequence, ServerState
 
 UNTIL_CHANGE = 1 << 60
@@ -20,6 +21,10 @@ class Admission(NamedTuple):
     cached: int = 0
     reserve: int = 0
 
+    def start(self, kv: KvPool) -> int:
+        """Tokens it need not compute: found in the cache, or brought back from outside."""
+        return max(self.sequence.swapped, self.cached * kv.block_tokens)
+
 
 class Piece(NamedTuple):
     """``tokens`` of a sequence's prompt (or of all it had, after preemption) to compute in this step."""
@@ -29,10 +34,10 @@ class Piece(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """Carried out in this order: preempt, decode, admit, compute pieces.
+    """Carried out in this order: preempt, decode (all that can), admit, compute pieces.
 
     ``repeats``: a plan that only decodes would be made again that many steps in a row, unless a
-    sequence ends or arrives or blocks run short. ``stay`` are members that end but keep being computed.
+    sequence ends or arrives or blocks run short.
     """
 
     decode: bool
@@ -57,6 +62,11 @@ class Scheduler(Protocol):
     @property
     def lookahead(self) -> int:
         """Steps planned ahead of the one that runs: 1 where scheduling overlaps the GPU."""
+        ...
+
+    @property
+    def pads(self) -> bool:
+        """Whether sequences that ended stay in their batch as padding until all have ended."""
         ...
 
     def plan(self, state: ServerState) -> Plan: ...

@@ -217,5 +217,7 @@ class ServerState:
     now_s: float = 0.0
     running: dict[int, Sequence] = field(default_factory=dict)
     prefilling: dict[int, Sequence] = field(default_factory=dict)
-    ghosts: int = 0  # members of a static batch that are done and still computed
+    ghosts: int = 0  # members of a static batch that are done and still computed, as padding
+    padded_to: int = 0  # length of a static batch's longest member when it began to decode
+    padded_since: int = 0  # and the tick of that
     recent_lengths: deque[int] = field(default_factory=lambda: deque(maxlen=1000))  # of completed answers

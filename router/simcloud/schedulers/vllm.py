@@ -9,13 +9,15 @@ before it runs (vLLM's default since 0.14), so an arrival waits for one step mor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from router.simcloud.scheduler import Admission, Piece, Plan
-from router.simcloud.state import NOT_DECODING, OrderKey, Sequence, ServerState
+from router.simcloud.admission import Gate, Greedy
+from router.simcloud.scheduler import UNTIL_CHANGE, Admission, Piece, Plan
+from router.simcloud.schedulers.shortage import preempt_for, preempt_in_order
+from router.simcloud.state import OrderKey, Sequence, ServerState
 
-VictimKey = Callable[[Sequence], tuple[float, ...]]
+GREEDY = Greedy()
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +26,11 @@ class Vllm:
     max_sequences: int = 256
     whole_prompt_fits: bool = True
     asynchronous: bool = True
+    gate: Gate = GREEDY
     order: OrderKey | None = None
-    victim: VictimKey | None = None  # whom to preempt: the largest key; None is the last admitted
+    victim: OrderKey | None = None  # whom to preempt: the largest key; None is the last admitted
+    overtakes: bool = False  # whether the queue's first may preempt a victim that is less urgent
+    pads: bool = False
     name: str = "vllm"
 
     @property
@@ -41,71 +46,46 @@ class Vllm:
             if tokens <= 0:
                 break
             budget -= tokens
-            needed += state.kv.blocks_for(sequence.computed + tokens) - sequence.blocks
+            needed += max(0, state.kv.blocks_for(sequence.computed + tokens) - sequence.blocks)
             pieces.append(Piece(sequence, tokens))
         if needed > state.kv.free:
-            return self._short(state)
+            return preempt_in_order(state, self.token_budget, self.victim)
         admit: list[Admission] = []
-        for admission, piece in self._entering(state, budget, state.kv.free - needed):
+        for admission, piece in self._entering(state, budget, needed):
             admit.append(admission)
             pieces.append(piece)
-        return Plan(state.decoding.count > 0, tuple(pieces), tuple(admit))
+        if self.overtakes and self.victim and state.waiting and not admit:
+            room = self.max_sequences - len(state.running)
+            overtaken = preempt_for(state, self.victim, room, state.kv.free - needed)
+            if overtaken:
+                kept = tuple(piece for piece in pieces if piece.sequence not in overtaken)
+                return Plan(True, kept, (), overtaken)
+        steady = self.gate.steady or not state.waiting
+        return Plan(
+            state.decoding.count > 0, tuple(pieces), tuple(admit), repeats=UNTIL_CHANGE if steady else 1
+        )
 
-    def _entering(self, state: ServerState, budget: int, free: int) -> Iterator[tuple[Admission, Piece]]:
+    def _entering(self, state: ServerState, budget: int, taken: int) -> Iterator[tuple[Admission, Piece]]:
+        """``taken``: blocks that those who run take first; they may push out what a waiting one had left."""
         room = self.max_sequences - len(state.running)
+        inside: list[Sequence] = []
         for sequence in state.waiting:
             if budget <= 0 or room <= 0:
                 return
-            cached = state.kv.cached_blocks(sequence)
-            start = cached * state.kv.block_tokens
+            entry = Admission(sequence, state.kv.cached_blocks(sequence, taken))
+            start = entry.start(state.kv)
             tokens = min(sequence.target - start, budget)
             must_fit = sequence.target if self.whole_prompt_fits else start + tokens
-            if state.kv.shortage(sequence, cached, must_fit) > free:
+            needs = state.kv.shortage(sequence, entry.cached, must_fit)
+            if not self.gate.admits(state, sequence, inside, needs, state.kv.free - taken):
                 return
-            free -= state.kv.shortage(sequence, cached, start + tokens)
+            if self.gate.reserves:
+                bound = sequence.request.bound_tokens
+                entry = Admission(sequence, entry.cached, bound)
+                taken += state.kv.shortage(sequence, entry.cached, bound)
+            else:
+                taken += state.kv.shortage(sequence, entry.cached, start + tokens)
             budget -= tokens
             room -= 1
-            yield Admission(sequence, cached), Piece(sequence, tokens)
-
-    def _short(self, state: ServerState) -> Plan:
-        """Not all running sequences can grow: in order, each takes what it needs from the victims."""
-        kv, decoding = state.kv, state.decoding
-        free, budget = kv.free, self.token_budget
-        order = list(state.running.values())
-        alive = dict.fromkeys(sequence.request.id for sequence in order)
-        pieces: dict[int, Piece] = {}
-        needs: dict[int, int] = {}
-        victims: list[Sequence] = []
-        for sequence in order:
-            if sequence.request.id not in alive or not _can_run(sequence, state):
-                continue
-            tokens = 1
-            need = int(decoding.needs_block(sequence))
-            if sequence.anchor == NOT_DECODING:
-                tokens = max(0, min(sequence.target - sequence.computed, budget))
-                need = kv.blocks_for(sequence.computed + tokens) - sequence.blocks
-            while need > free:
-                victim = self._victim(state, alive)
-                del alive[victim.request.id]
-                victims.append(victim)
-                budget += pieces.pop(victim.request.id, Piece(victim, 0)).tokens
-                free += decoding.held(victim) - kv.shared_by_others(victim) + needs.pop(victim.request.id, 0)
-                if victim is sequence:
-                    break
-            if sequence.request.id in alive:
-                free -= need
-                budget -= tokens
-                needs[sequence.request.id] = need
-                pieces[sequence.request.id] = Piece(sequence, tokens)
-        computing = tuple(piece for piece in pieces.values() if piece.sequence.anchor == NOT_DECODING)
-        return Plan(len(pieces) > len(computing), computing, (), tuple(victims), repeats=1)
-
-    def _victim(self, state: ServerState, alive: dict[int, None]) -> Sequence:
-        latest_first = (state.running[number] for number in reversed(alive))
-        able = (sequence for sequence in latest_first if _can_run(sequence, state))
-        return next(able) if self.victim is None else max(able, key=self.victim)
-
-
-def _can_run(sequence: Sequence, state: ServerState) -> bool:
-    """Not one whose last token is being computed while this step is planned."""
-    return sequence.anchor != NOT_DECODING or sequence.request.id in state.prefilling
+            inside.append(sequence)
+            yield entry, Piece(sequence, tokens)
