@@ -12,9 +12,6 @@ from bandwidth_model.devices import Device, find_device
 from bandwidth_model.errors import UnknownDevice
 from router.errors import InvalidSimulation
 
-LINK_BYTES_PER_S = 25e9
-"""A PCIe 4.0 x16 slot carries 32 GB/s; about 80 % of it arrives (PCI-SIG; usual bandwidthTest results)."""
-
 
 @dataclass(frozen=True, slots=True)
 class Gpu:

@@ -3,7 +3,7 @@
 Owns the order of decisions in a step. Semantics after vllm/v1/core/sched/scheduler.py: running
 sequences in order, on a shortage the last admitted is preempted and recomputed; who waits
 enters only in steps that preempted nobody. ``asynchronous``: a step is planned while the one
-before it runs (vLLM's default since 0.14), so an arrival waits for one step more.
+before it runs (on by itself in vLLM 0.19), so an arrival waits for one step more.
 ``whole_prompt_fits``: enter only if the whole prompt fits now (``scheduler_reserve_full_isl``).
 """
 
