@@ -29,6 +29,7 @@ COMMANDS = {
     "calibrate": "measure the engine here, so that predictions rest on it",
     "calibration": "the record of measurements that predictions rest on",
     "bench": "the engine measured against its prediction",
+    "simulate": "what a cloud deployment would do with your requests: latency, throughput, cost",
     "doctor": "what is installed, which CPU features are used, where files are",
     "completion": "print a completion script for your shell",
 }

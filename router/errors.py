@@ -49,3 +49,7 @@ class ModelUnavailable(RouterError):
 
 class BackendCrashed(RouterError):
     """The process that runs the model died. The next request starts a new one."""
+
+
+class InvalidSimulation(RouterError):
+    """A simulation was asked for that cannot be run: its file, its numbers or their combination."""

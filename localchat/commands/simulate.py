@@ -1,0 +1,207 @@
+"""``localchat simulate run``: what a deployment would do with a list of requests.
+
+Owns flags, the table for people and the JSON; the simulation is router.simcloud's. Imports
+nothing heavy before it runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from localchat.errors import LocalchatError, UsageError
+
+if TYPE_CHECKING:
+    from router.simcloud.deployment import Deployment
+    from router.simcloud.metrics import Summary
+    from router.simcloud.request import Completed, Job, Rejected
+
+CSV_COLUMNS = (
+    "id",
+    "arrived_at",
+    "num_prefill_tokens",
+    "num_decode_tokens",
+    "status",
+    "queue_s",
+    "ttft_s",
+    "tpot_s",
+    "e2e_s",
+    "finished_at",
+    "preemptions",
+    "cached_tokens",
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    run_parser = actions.add_parser("run", help="serve a list of requests with one deployment")
+    add = run_parser.add_argument
+    add(
+        "--requests",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="CSV or JSON lines: vidur, Azure, Mooncake",
+    )
+    add("--model", default="llama-3-8b", metavar="NAME", help="default: %(default)s")
+    add("--gpu", default="a100", metavar="NAME", help="a100, h100, rtx4090 ... default: %(default)s")
+    add("--gpus", type=int, default=1, metavar="N", help="GPUs that share the model, default: 1")
+    add("--policy", default="vllm", metavar="NAME", help="how it batches, default: %(default)s")
+    add("--kernels", type=Path, metavar="DIR", help="measured kernel times instead of a roofline")
+    add("--max-num-seqs", type=int, metavar="N", help="sequences in a batch at most")
+    add("--token-budget", type=int, metavar="N", help="tokens computed in a step at most")
+    add("--kv-blocks", type=int, metavar="N", help="default: what fits beside the weights")
+    add("--block-size", type=int, metavar="N", help="tokens in a block, default: 16")
+    add("--admission", metavar="NAME", help="greedy, reserve, future-peak, past-future, predicted")
+    add("--order", metavar="NAME", help="of the queue: fcfs, sjf (shortest predicted first), priority")
+    add("--predict", metavar="HOW", help="lengths that sjf and admission see: oracle, or noise such as 0.5")
+    add("--tokens-in-flight", type=int, metavar="N", help="admit while prompts and bounds stay within N")
+    add(
+        "--swap", type=float, metavar="GB/S", help="preempted KV goes over a link instead of being recomputed"
+    )
+    add("--max-tokens", type=int, default=0, metavar="N", help="bound on answers that schedulers see")
+    add("--no-prefix-cache", action="store_true", help="forget freed blocks at once")
+    add("--no-async-scheduling", action="store_true", help="vllm: plan a step only when the last has ended")
+    add("--seed", type=int, default=0, metavar="N", help="for policies that draw lots")
+    add("--slo-ttft", type=float, metavar="S", help="service level: first token within S seconds")
+    add("--slo-tpot", type=float, metavar="S", help="service level: seconds per further token")
+    add("--slo-e2e", type=float, metavar="S", help="service level: whole answer within S seconds")
+    add("--usd-per-hour", type=float, metavar="USD", help="of one GPU")
+    add("--per-request", type=Path, metavar="FILE", help="also write one CSV line a request, as they end")
+    add("--json", action="store_true", help="print JSON instead of a table")
+
+
+def run(args: argparse.Namespace) -> int:
+    from router.errors import InvalidSimulation
+
+    try:
+        return {"run": _run}[args.action](args)
+    except InvalidSimulation as error:
+        raise UsageError(error.message, error.next_step) from error
+
+
+def _run(args: argparse.Namespace) -> int:
+    from router.simcloud.deployment import build
+    from router.simcloud.loop import Loop
+    from router.simcloud.trace_files import open_trace
+
+    began_s = time.process_time()
+    trace = open_trace(args.requests, args.max_tokens)
+    with _each_request(args.per_request) as each:
+        parts = build(_deployment(args), each)
+        Loop([parts.engine], _with_predictions(trace, args.predict, args.seed)).run()
+    summary = parts.recorder.summary()
+    _print(summary, time.process_time() - began_s, args.json)
+    return 0
+
+
+def _with_predictions(jobs: Iterable[Job], how: str | None, seed: int) -> Iterable[Job]:
+    from router.simcloud.ordering import noisy, oracle, predicted
+
+    if how is None:
+        return jobs
+    if how == "oracle":
+        return predicted(jobs, oracle)
+    try:
+        return predicted(jobs, noisy(float(how), seed))
+    except ValueError as error:
+        raise UsageError("--predict is oracle or a number, the spread of the error.") from error
+
+
+def _deployment(args: argparse.Namespace) -> Deployment:
+    from router.simcloud.deployment import Deployment
+    from router.simcloud.metrics import ServiceLevel
+
+    options: dict[str, object] = {
+        "max_sequences": args.max_num_seqs,
+        "token_budget": args.token_budget,
+        "admission": args.admission,
+        "order": args.order,
+        "tokens_in_flight": args.tokens_in_flight,
+        "seed": args.seed,
+    }
+    if args.no_async_scheduling:
+        options["asynchronous"] = False
+    level = ServiceLevel(args.slo_ttft, args.slo_tpot, args.slo_e2e)
+    return Deployment(
+        model=args.model,
+        gpu=args.gpu,
+        policy=args.policy,
+        kernels=args.kernels,
+        kv_blocks=args.kv_blocks,
+        block_tokens=args.block_size,
+        gpus=args.gpus,
+        usd_per_hour=args.usd_per_hour,
+        prefix_cache=not args.no_prefix_cache,
+        swap_bytes_per_s=None if args.swap is None else args.swap * 1e9,
+        level=level if level != ServiceLevel() else None,
+        options=options,
+    )
+
+
+@contextmanager
+def _each_request(path: Path | None) -> Iterator[Callable[[Completed | Rejected], None] | None]:
+    """What writes a request's line when it ends."""
+    if path is None:
+        yield None
+        return
+    try:
+        file = path.open("w", encoding="utf-8", newline="")
+    except OSError as error:
+        raise LocalchatError(f"{path}: {error.strerror}.") from error
+    with file:
+        lines = csv.writer(file)
+        lines.writerow(CSV_COLUMNS)
+        yield lambda outcome: lines.writerow(_line(outcome))
+
+
+def _line(outcome: Completed | Rejected) -> list[object]:
+    from router.simcloud.request import Completed
+
+    request = outcome.request
+    asked = [request.id, request.arrived_s, request.prompt_tokens]
+    if not isinstance(outcome, Completed):
+        return [*asked, 0, "rejected", "", "", "", "", "", 0, 0]
+    times = [outcome.queued_s, outcome.ttft_s, outcome.tpot_s, outcome.e2e_s, outcome.finished_s]
+    shown = ["" if seconds is None else f"{seconds:.9f}" for seconds in times]
+    return [*asked, outcome.output_tokens, "completed", *shown, outcome.preemptions, outcome.cached_tokens]
+
+
+def _print(summary: Summary, cpu_s: float, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({**summary.as_dict(), "cpu_s": cpu_s}, indent=2))
+        return
+    for line in _table(summary, cpu_s):
+        print(line)
+
+
+def _table(summary: Summary, cpu_s: float) -> Iterator[str]:
+    yield f"{'seconds':<26}{'mean':>10}{'p50':>10}{'p90':>10}{'p99':>10}"
+    rows = (
+        ("time to first token", summary.ttft_s),
+        ("per further token", summary.tpot_s),
+        ("between tokens", summary.itl_s),
+        ("in the queue", summary.queue_s),
+        ("end to end", summary.e2e_s),
+    )
+    for label, latency in rows:
+        values = (latency.mean, latency.p50, latency.p90, latency.p99)
+        yield f"{label:<26}" + "".join(f"{'-' if v is None else f'{v:.4g}':>10}" for v in values)
+    yield ""
+    yield f"{'output tokens/s':<26}{summary.output_tokens_per_s:>10,.1f}"
+    yield f"{'completed, rejected':<26}{summary.completed:>10,}{summary.rejected:>10,}"
+    yield f"{'preemptions':<26}{summary.preemptions:>10,}"
+    yield f"{'mean batch':<26}{summary.mean_batch:>10.1f}"
+    yield f"{'KV cache at its peak':<26}{summary.kv_peak:>10.1%}"
+    yield f"{'GPU busy':<26}{summary.utilisation:>10.1%}"
+    if summary.slo_attainment is not None:
+        yield f"{'service level met':<26}{summary.slo_attainment:>10.1%}"
+    if summary.usd_per_million_tokens is not None:
+        yield f"{'USD per million tokens':<26}{summary.usd_per_million_tokens:>10.3f}"
+    yield f"{'simulated in CPU seconds':<26}{cpu_s:>10.2f}"

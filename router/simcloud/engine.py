@@ -1,0 +1,315 @@
+"""One replica: carries out what its scheduler plans, step by step or many steps at once.
+
+Owns the order of events in a step and their times. Steps that only decode are taken in one
+leap while nobody arrives, ends or runs out of blocks: their durations are an arithmetic
+series (step_cost.Run). With ``leaps`` False every step is taken singly; the outcome is the
+same to 1e-9 s. Does not know where requests come from.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from router.simcloud.clock import SAME_MOMENT_S, Clock
+from router.simcloud.kv import KvPool, content_keys
+from router.simcloud.metrics import Recorder
+from router.simcloud.request import Completed, Job, Rejected
+from router.simcloud.scheduler import Admission, Piece, Plan, Scheduler
+from router.simcloud.state import DecodeGroup, Sequence, ServerState, Waiting
+from router.simcloud.step_cost import Chunk, StepCost, Work
+
+
+@dataclass(slots=True)
+class Step:
+    """A step that is planned or runs; ``first`` get a first or next token from a prompt at its end."""
+
+    seconds: float
+    sequences: int
+    decodes: int
+    waits: int = 0  # sequences between two tokens that this step leaves out
+    first: list[Sequence] = field(default_factory=list)
+    ends: list[Sequence] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Swap:
+    """Where the KV of preempted sequences goes instead of being computed again: CPU memory or a disk."""
+
+    kv_bytes_per_token: float
+    bytes_per_s: float
+    latency_s: float = 0.0
+
+    def seconds(self, tokens: int) -> float:
+        return self.latency_s + tokens * self.kv_bytes_per_token / self.bytes_per_s
+
+
+class Engine:
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        cost: StepCost,
+        kv: KvPool,
+        recorder: Recorder,
+        *,
+        leaps: bool = True,
+        swap: Swap | None = None,
+        replica: int = 0,
+        on_done: Callable[[Completed], None] | None = None,
+    ) -> None:
+        self.state = ServerState(kv, Waiting(scheduler.order), DecodeGroup(kv.block_tokens))
+        self.scheduler = scheduler
+        self.replica = replica
+        self.on_done = on_done
+        self._cost = cost
+        self._recorder = recorder
+        self._leaps = leaps
+        self._swap = swap
+        self._clock = Clock()
+        self._lengths: dict[int, int] = {}  # true lengths: nothing that schedules reads them
+        self._planned: deque[Step] = deque()
+        self._done = 0
+
+    @property
+    def now_s(self) -> float:
+        return self._clock.now_s
+
+    @property
+    def busy(self) -> bool:
+        return bool(self.state.running or self.state.waiting or self._planned)
+
+    def submit(self, job: Job) -> Rejected | None:
+        """Queue it; a request that can never fit is rejected at once."""
+        request = job.request
+        if not self.busy:
+            self._clock.jump(request.arrived_s)
+        self._recorder.arrived(request.arrived_s)
+        kv = self.state.kv
+        if kv.blocks_for(request.bound_tokens) > kv.capacity:
+            rejected = Rejected(request, request.arrived_s, "larger than the KV cache")
+            self._recorder.rejected(rejected)
+            return rejected
+        self._lengths[request.id] = job.length
+        self.state.waiting.push(Sequence(request, keys=content_keys(request, kv.block_tokens)))
+        return None
+
+    def advance(self, until_s: float, stop_when_done: bool = False) -> None:
+        """Plan all steps that are planned before ``until_s``; what is then running runs to its end."""
+        done = self._done
+        while self._clock.now_s < until_s - SAME_MOMENT_S and self._turn(until_s):
+            if stop_when_done and self._done > done:
+                return
+
+    def step(self) -> bool:
+        """One step, for those who look at every one; False if there is nothing to do."""
+        leaps, self._leaps = self._leaps, False
+        try:
+            return self._turn(math.inf)
+        finally:
+            self._leaps = leaps
+
+    # -- one decision, and the time it takes
+
+    def _turn(self, until_s: float) -> bool:
+        state = self.state
+        state.now_s = self._clock.now_s
+        plan = self.scheduler.plan(state)
+        if plan.pieces or plan.preempt or plan.admit:
+            self._carry_out(plan)
+        elif plan.decode and state.decoding.count:
+            self._decode_only(plan, until_s)
+        elif not self._planned:
+            if state.waiting and not state.running:
+                raise AssertionError(f"{self.scheduler.name} leaves the engine idle with a queue")
+            return False
+        else:
+            self._execute()
+            return True
+        if len(self._planned) > self.scheduler.lookahead:
+            self._execute()
+        return True
+
+    def _execute(self) -> None:
+        """The oldest planned step runs to its end."""
+        step = self._planned.popleft()
+        self._clock.advance(step.seconds)
+        self._recorder.stepped(step.seconds, step.sequences, step.decodes, step.waits)
+        for sequence in step.first:
+            if sequence.first_token_s < 0:
+                sequence.first_token_s = self._clock.now_s
+        for sequence in step.ends:
+            self._finish(sequence)
+
+    def _finish(self, sequence: Sequence) -> None:
+        request = sequence.request
+        state = self.state
+        del state.running[request.id]
+        state.kv.release(sequence, comes_back=False)
+        length = self._lengths.pop(request.id)
+        state.recent_lengths.append(length)
+        state.ghosts += 1
+        self._done += 1
+        completed = Completed(
+            request,
+            length,
+            max(sequence.admitted_s, request.arrived_s),
+            sequence.first_token_s,
+            self._clock.now_s,
+            sequence.preemptions,
+            sequence.cached_tokens,
+            self.replica,
+        )
+        self._recorder.finished(completed)
+        if self.on_done is not None:
+            self.on_done(completed)
+
+    # -- steps that compute prompts, or preempt
+
+    def _carry_out(self, plan: Plan) -> None:
+        state, group = self.state, self.state.decoding
+        moved_s = sum(self._preempt(victim) for victim in plan.preempt)
+        step = Step(0.0, 0, 0)
+        if plan.decode and group.count:
+            state.kv.take(group.demand())
+            step.decodes = group.count
+            step.ends = group.advance(1)
+        else:
+            step.waits = group.count
+        work_context = group.context + sum(sequence.computed for sequence in step.ends)
+        moved_s += sum(self._admit(admission) for admission in plan.admit)
+        chunks = []
+        for piece in plan.pieces:
+            chunks.append(Chunk(piece.tokens, piece.sequence.computed))
+            self._compute(piece, step)
+        sampled = step.decodes + len(step.first)
+        work = Work(step.decodes, work_context if step.decodes else 0, self._padded(chunks), sampled)
+        if not work.tokens and not moved_s:
+            return
+        step.seconds = moved_s + (self._cost.step_s(work) if work.tokens else 0.0)
+        step.sequences = step.decodes + len(chunks)
+        self._planned.append(step)
+        self._recorder.kv_used(state.kv.used)
+
+    def _preempt(self, victim: Sequence) -> float:
+        """Returns the seconds its KV takes to leave, if it is kept."""
+        state = self.state
+        decoding = victim.request.id not in state.prefilling
+        if decoding:
+            state.decoding.leave(victim)
+        else:
+            del state.prefilling[victim.request.id]
+        state.kv.release(victim, comes_back=True)
+        del state.running[victim.request.id]
+        victim.swapped = victim.computed if self._swap else 0
+        victim.computed = 0
+        victim.preemptions += 1
+        state.waiting.put_back(victim)
+        self._recorder.preempted(decoding)
+        return self._swap.seconds(victim.swapped) if self._swap else 0.0
+
+    def _admit(self, admission: Admission) -> float:
+        """Returns the seconds its KV takes to come back, if it was kept."""
+        sequence, state = admission.sequence, self.state
+        state.waiting.remove(sequence)
+        state.running[sequence.request.id] = state.prefilling[sequence.request.id] = sequence
+        cached = min(admission.cached, state.kv.cached_blocks(sequence))
+        state.kv.begin(sequence, cached)
+        if admission.reserve:
+            state.kv.grow(sequence, admission.reserve)
+            sequence.reserved = True
+        found = cached * state.kv.block_tokens
+        sequence.computed = max(found, sequence.swapped)
+        moved = max(0, sequence.swapped - found)
+        sequence.swapped = 0
+        if sequence.admitted_s < 0:
+            sequence.admitted_s = self._clock.now_s
+            sequence.cached_tokens = sequence.computed
+            self._recorder.admitted(sequence.target, sequence.computed)
+        return self._swap.seconds(moved) if self._swap and moved else 0.0
+
+    def _compute(self, piece: Piece, step: Step) -> None:
+        sequence, state = piece.sequence, self.state
+        sequence.computed += piece.tokens
+        state.kv.grow(sequence, sequence.computed)
+        if sequence.computed < sequence.target:
+            return
+        del state.prefilling[sequence.request.id]
+        sequence.generated += 1
+        step.first.append(sequence)
+        left = self._lengths[sequence.request.id] - sequence.generated
+        if left > 0:
+            state.decoding.join(sequence, left)
+        else:
+            step.ends.append(sequence)
+
+    # -- steps that only decode
+
+    def _decode_only(self, plan: Plan, until_s: float) -> None:
+        state, group = self.state, self.state.decoding
+        decodes = group.count
+        if self.scheduler.pads:
+            length = state.padded_to + group.tick + 1 - state.padded_since
+            members = decodes + state.ghosts
+            run = self._cost.decode_run(members, members * length)
+        else:
+            run = self._cost.decode_run(decodes, group.context + decodes)
+        steps = 1
+        if self._leaps and plan.repeats > 1 and not self._eventful():
+            steps = min(plan.repeats, run.steps, group.next_end() - group.tick)
+            if steps > 1:
+                steps = group.ticks_within(state.kv.free, steps)
+            if steps > 1:
+                steps = self._planned_before(until_s, run.first_s, run.growth_s, steps)
+        state.kv.take(group.demand_over(steps))
+        ends = group.advance(steps)
+        self._recorder.kv_used(state.kv.used)
+        if steps > 1:
+            self._leap(decodes, steps, run.first_s, run.growth_s)
+        last_s = run.first_s + (steps - 1) * run.growth_s
+        self._planned.append(Step(last_s, decodes, decodes, ends=ends))
+
+    def _padded(self, chunks: list[Chunk]) -> tuple[Chunk, ...]:
+        """Prompts as they are computed: in a static batch, all as long as the longest."""
+        if self.scheduler.pads and chunks:
+            state = self.state
+            state.padded_to = max(chunk.tokens for chunk in chunks)
+            state.padded_since, state.ghosts = state.decoding.tick, 0
+            return (Chunk(state.padded_to, 0),) * len(chunks)
+        return tuple(chunks)
+
+    def _eventful(self) -> bool:
+        return any(step.first or step.ends for step in self._planned)
+
+    def _leap(self, decodes: int, steps: int, first_s: float, growth_s: float) -> None:
+        """All but the last of ``steps`` have run, after those planned before."""
+        while self._planned:
+            self._execute()
+        before = steps - 1
+        self._clock.advance(_series(before, first_s, growth_s))
+        self._recorder.leapt(decodes, before, first_s, growth_s)
+
+    def _planned_before(self, until_s: float, first_s: float, growth_s: float, at_most: int) -> int:
+        """How many of the coming steps are planned before ``until_s``; at least one."""
+        left_s = until_s - SAME_MOMENT_S - self._clock.now_s - sum(step.seconds for step in self._planned)
+        if left_s <= 0.0:
+            return 1
+        ahead = len(self._planned)
+        if left_s == math.inf or _series(at_most - 1 - ahead, first_s, growth_s) < left_s:
+            return at_most
+        # The largest number of steps whose series stays below left_s.
+        if growth_s > 0.0:
+            half = first_s - growth_s / 2
+            steps = int((math.sqrt(half * half + 2 * growth_s * left_s) - half) / growth_s)
+        else:
+            steps = int(left_s / first_s)
+        while steps > 0 and _series(steps, first_s, growth_s) >= left_s:
+            steps -= 1
+        while _series(steps + 1, first_s, growth_s) < left_s:
+            steps += 1
+        return min(at_most, steps + 1 + ahead)
+
+
+def _series(steps: int, first_s: float, growth_s: float) -> float:
+    return steps * first_s + growth_s * (steps * (steps - 1) / 2)
