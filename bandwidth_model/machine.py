@@ -45,6 +45,18 @@ class IdleCores:
         return (idle - last[0]) / max(now - last[1], 1e-3) if last else 0.0
 
 
+def busy_s() -> float:
+    """Processor seconds that anybody used so far, on the cores this process may use."""
+    import psutil
+
+    per_core = psutil.cpu_times(percpu=True)
+    if hasattr(os, "sched_getaffinity"):
+        per_core = [per_core[core] for core in os.sched_getaffinity(0) if core < len(per_core)]
+    # On Linux a guest's time is counted as the user's already.
+    counted = [f for f in per_core[0]._fields if f not in ("idle", "iowait") and not f.startswith("guest")]
+    return float(sum(getattr(core, name) for core in per_core for name in counted))
+
+
 class OthersTime:
     """How much processor time other programs took, and the host of a virtual machine."""
 
@@ -63,17 +75,14 @@ class OthersTime:
     def _seconds(self) -> float:
         import psutil
 
-        times, mine = psutil.cpu_times(), psutil.Process()
+        mine = psutil.Process()
         spent = mine.cpu_times()
         own = spent.user + spent.system + spent.children_user + spent.children_system
         for child in mine.children(recursive=True):
             with suppress(psutil.Error):
                 spent = child.cpu_times()
                 own += spent.user + spent.system + spent.children_user + spent.children_system
-        # guest time is counted in user time already
-        idle = times.idle + getattr(times, "iowait", 0.0)
-        guest = getattr(times, "guest", 0.0) + getattr(times, "guest_nice", 0.0)
-        return float(sum(times)) - idle - guest - own
+        return busy_s() - own
 
 
 def available_bytes() -> int:

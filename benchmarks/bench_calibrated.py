@@ -2,7 +2,7 @@
 
 Models of random weights that the calibration never saw (other shapes, 0.1 to 3 billion parameters, seven
 quantisations) at depths 0 to 4096 with one thread and with all. Each is predicted before it is loaded. Then
-again with what its own first reply (depth 0) taught. Goals: median error at most 5 %, 90 % quantile at most
+again with what its own first reply (depth 0) taught, against what was measured afterwards. Goals: median error at most 5 %, 90 % quantile at most
 12 %; after the first reply at most 3 %. Beside them what other rules say, given this machine's probe.
 The same cells are measured twice, minutes apart: how far the two differ is what no prediction can beat.
 """
@@ -129,8 +129,8 @@ def report(record: Record, found: Sequence[Cell], read_bytes_per_s: Callable[[in
         said = ", ".join(f"{100 * (cell.predicted / cell.measured - 1):+.0f}" for cell in mine)
         record.row(f"  {name}: median error", median(each), "%", note=said)
     rows(record, "predicted before loading", [(c.predicted, c.measured) for c in found], "≤ 5", "≤ 12")
-    others = [(c.after_reply, c.measured) for c in found if c.depth]
-    rows(record, "after its first reply, at other depths", others, "≤ 3")
+    again = [(c.after_reply, c.second) for c in found]  # what was learned from is not asked again
+    rows(record, "after its first reply", again, "≤ 3")
     rows(record, "measured again some minutes later", [(c.first, c.second) for c in found])
     inside = [c.low <= c.measured <= c.high for c in found]
     record.row("inside the 80 % interval", 100 * sum(inside) / len(inside), "%", note=f"of {len(inside)}")

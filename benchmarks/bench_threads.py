@@ -17,11 +17,10 @@ from contextlib import aclosing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from bandwidth_model.machine import usable_cores
+from bandwidth_model.machine import thread_counts, usable_cores
 from benchmarks.record import arguments, recording
 from localchat.engines.process import EngineModel
 from localchat.engines.protocol import LoadOptions
-from localchat.engines.threads import candidates
 from localchat.weights import Catalog
 from router.request import ChatRequest, Delta, Finished, Message, Sampling
 
@@ -75,7 +74,7 @@ async def rates(
 ) -> dict[str, list[float]]:
     """Tokens/s by way of choosing threads; "adaptive" among them."""
     models = {"adaptive": EngineModel("adaptive", LoadOptions(path, cache_folder=folder))}
-    for count in candidates(usable_cores()):
+    for count in thread_counts(usable_cores()):
         models[f"{count} fixed"] = EngineModel(str(count), LoadOptions(path, threads=count))
     found: dict[str, list[float]] = {name: [] for name in models}
     try:

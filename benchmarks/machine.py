@@ -17,6 +17,8 @@ from pathlib import Path
 
 import psutil
 
+from bandwidth_model.machine import busy_s
+
 ROOT = Path(__file__).resolve().parent.parent
 BUSY_SHARE = 0.05  # of all cores, taken by others: more than this and a figure is not to be trusted
 
@@ -80,11 +82,7 @@ def between(before: Reading, after: Reading, cores: int) -> Work:
 
 
 def read() -> Reading:
-    times = psutil.cpu_times()
-    idle = times.idle + getattr(times, "iowait", 0.0)
-    # guest time is counted in user time already
-    guest = getattr(times, "guest", 0.0) + getattr(times, "guest_nice", 0.0)
-    return Reading(time.monotonic(), sum(times) - idle - guest, _own_cpu_s(), os.getloadavg())
+    return Reading(time.monotonic(), busy_s(), _own_cpu_s(), os.getloadavg())
 
 
 def _own_cpu_s() -> float:

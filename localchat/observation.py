@@ -6,17 +6,16 @@ says what an observation means for one.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from bandwidth_model.machine import busy_s
 from router.forecaster import Observed
 
 LEAST_S = 0.2  # the counters step by 10 ms: over less than this they say nothing
-IDLE = ("idle", "iowait")
 CLOCK_STEADY = 0.97  # clocks told by the system waver by this much at full speed
 
 
@@ -64,7 +63,6 @@ class Counters:
 
         self._psutil: Any = psutil
         self._engine_pid = engine_pid
-        self._cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
         self._has_clock = True
         self.usual_clock_hz: float | None = None
 
@@ -72,14 +70,7 @@ class Counters:
         clock_hz = self._clock_hz()
         if clock_hz:
             self.usual_clock_hz = max(clock_hz, self.usual_clock_hz or 0.0)
-        return Reading(time.monotonic(), self._busy_s(), time.process_time(), self._engine_s(), clock_hz)
-
-    def _busy_s(self) -> float:
-        per_core = self._psutil.cpu_times(percpu=True)
-        used = per_core if self._cores is None else [per_core[n] for n in self._cores if n < len(per_core)]
-        # On Linux a guest's time is counted as the user's already.
-        counted = [f for f in used[0]._fields if f not in IDLE and not f.startswith("guest")]
-        return float(sum(getattr(core, name) for core in used for name in counted))
+        return Reading(time.monotonic(), busy_s(), time.process_time(), self._engine_s(), clock_hz)
 
     def _engine_s(self) -> float:
         pid = self._engine_pid()

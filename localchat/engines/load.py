@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bandwidth_model.machine import IdleCores, available_bytes, usable_cores
+from bandwidth_model.machine import IdleCores, available_bytes, thread_counts, usable_cores
 from localchat.engines.generate import Generator
 from localchat.engines.llama_cpp import LlamaRuntime
 from localchat.engines.protocol import LoadOptions
 from localchat.engines.runtime import Aborted, LoadFailed
-from localchat.engines.threads import ThreadTuner, candidates, median
+from localchat.engines.threads import ThreadTuner, median
 from router.request import Event, Progress
 
 MEASURED_TOKENS = 8  # per thread count, after two that warm up
@@ -65,13 +65,13 @@ def load_engine(options: LoadOptions, report: Report) -> Engine:
     runtime = LlamaRuntime(options, on_progress)
     _fit_window(runtime)
     cores = usable_cores()
-    counts = (options.threads,) if options.threads else candidates(cores)
+    counts = (options.threads,) if options.threads else thread_counts(cores)
     known = KnownThreads(runtime, options, counts) if len(counts) > 1 else None
     best = counts[0]
     if known:
         best = known.best or _measure(runtime, counts, report)
         known.keep(best)
-    prefill_counts = (options.prefill_threads,) if options.prefill_threads else candidates(cores)
+    prefill_counts = (options.prefill_threads,) if options.prefill_threads else thread_counts(cores)
     decode = ThreadTuner(counts, best, IdleCores())
     prefill = ThreadTuner(prefill_counts, prefill_counts[-1], IdleCores())
     runtime.set_threads(decode.count, prefill.count)

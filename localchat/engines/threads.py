@@ -113,9 +113,3 @@ def median(values: Iterable[float]) -> float:
     """The upper median: of a handful, at a third of the time of statistics.median."""
     ordered = sorted(values)
     return ordered[len(ordered) // 2]
-
-
-def candidates(cores: int) -> tuple[int, ...]:
-    """Counts worth trying on ``cores`` free cores: all up to 4, then by half steps."""
-    counts = {c for c in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64) if c < cores}
-    return tuple(sorted(counts | {max(1, cores)}))

@@ -5,12 +5,10 @@ from __future__ import annotations
 import sys
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from bandwidth_model import probe
 from bandwidth_model.errors import ProbeFailed
-from bandwidth_model.machine import OthersTime, last_level_cache_bytes, thread_counts, usable_cores
+from bandwidth_model.machine import OthersTime, last_level_cache_bytes, usable_cores
 from bandwidth_model.probe import BUSY_SHARE, STEADY, Reading, from_json, probe_of, run_probe, to_json
 from bandwidth_model.probing import array_bytes, sweep
 
@@ -52,13 +50,6 @@ def test_more_threads_are_tried_until_they_gain_nothing() -> None:
     speeds = {1: 10.0, 2: 19.0, 3: 20.0, 4: 20.1, 6: 20.2, 8: 99.0}
     tried = [each.threads for each in sweep(list(speeds), lambda n: Reading("memory", n, speeds[n], 1, 1))]
     assert tried == [1, 2, 3, 4, 6]
-
-
-@given(st.integers(1, 512))
-def test_counts_ascend_to_all_cores(cores: int) -> None:
-    counts = thread_counts(cores)
-    assert counts[-1] == cores
-    assert list(counts) == sorted(set(counts))
 
 
 @pytest.mark.parametrize("kept", [{}, {"fingerprint": "another"}, {"readings": 3}, {"fingerprint": None}])

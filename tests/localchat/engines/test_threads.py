@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localchat.engines.threads import ThreadTuner, candidates, median
+from bandwidth_model.machine import thread_counts
+from localchat.engines.threads import ThreadTuner, median
 
 # Tokens a second by thread count, measured on two cores: free, and with one of
 # them taken by another program.
@@ -146,7 +147,7 @@ def test_a_single_count_never_changes(durations: list[float], count: int) -> Non
 
 @given(st.lists(st.floats(0.0, 10.0), max_size=300), st.integers(1, 64), st.data())
 def test_the_count_is_always_a_candidate(durations: list[float], cores: int, data: st.DataObject) -> None:
-    counts = candidates(cores)
+    counts = thread_counts(cores)
     tuner = ThreadTuner(counts, data.draw(st.sampled_from(counts)))
     for seconds in durations:
         assert tuner.observe(seconds) == tuner.count
@@ -155,20 +156,20 @@ def test_the_count_is_always_a_candidate(durations: list[float], cores: int, dat
 
 @pytest.mark.parametrize("cores", [4, 8, 16])
 def test_the_best_of_many_counts_is_found(cores: int) -> None:
-    for best in candidates(cores):
+    for best in thread_counts(cores):
         # Bandwidth is full with ``best`` threads; beyond, each one costs a tenth.
         def speed(count: int, _: float, best: int = best) -> float:
             return 20.0 * math.pow(min(count, best), 0.8) * math.pow(0.9, max(0, count - best))
 
-        tuner = ThreadTuner(candidates(cores), cores)
+        tuner = ThreadTuner(thread_counts(cores), cores)
         run(speed, 10.0, tuner)
         tokens = run(speed, 20.0, tuner, 10.0).tokens
         assert tokens >= 0.9 * fixed(speed, 20.0, best)
 
 
 @given(st.integers(1, 256))
-def test_candidates_ascend_to_all_the_cores(cores: int) -> None:
-    counts = candidates(cores)
+def test_counts_ascend_to_all_the_cores(cores: int) -> None:
+    counts = thread_counts(cores)
     assert list(counts) == sorted(set(counts))
     assert counts[-1] == cores
     assert counts[0] >= 1
