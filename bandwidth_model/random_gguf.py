@@ -19,7 +19,7 @@ from bandwidth_model.ggml_types import GGML_TYPES, GgmlType
 
 ALIGNMENT = 32
 CHUNK_BYTES = 1 << 20  # of random blocks, written again and again
-SCALE_OCTAVES = 1.0  # up and down: engines look scales up in a table, which must not stay in the first cache
+SCALE_OCTAVES = 0.6  # up and down, between normal random weights and trained ones: see docs/prediction.md
 
 # The half-precision scales of a block: (where, value). Chosen so that weights are near 0 in the mean
 # and vary by about 0.02, as trained ones do: attention over other values takes another time.

@@ -1,9 +1,10 @@
 """Predicted against measured decode speed on this machine, after `localchat calibrate`, on held-out models.
 
 Models of random weights that the calibration never saw (other shapes, 0.1 to 3 billion parameters, seven
-quantisations) at depths 0 to 4096 with one thread and with all. Each is predicted before it is loaded. Then
-again with what its own first reply (depth 0) taught, against what was measured afterwards. Goals: median error at most 5 %, 90 % quantile at most
-12 %; after the first reply at most 3 %. Beside them what other rules say, given this machine's probe.
+quantisations) at depths 0 to 4096 with one thread and with all. Each is predicted before it is loaded; then
+again with what its own first reply (depth 0) taught, against what was measured afterwards. Goals: median
+error at most 5 %, 90 % quantile at most 12 %; after the first reply at most 3 %. Beside them what other rules
+say, given this machine's probe.
 The same cells are measured twice, minutes apart: how far the two differ is what no prediction can beat.
 """
 

@@ -107,7 +107,8 @@ class TestCalibrate:
     ) -> None:
         """The real engine and the real way, on files a thousandth of their size."""
         monkeypatch.setattr(calibrating, "WIDE", TINY)
-        monkeypatch.setattr(calibrating, "THIN", TINY)
+        monkeypatch.setattr(calibrating, "GROUPED", TINY)
+        monkeypatch.setattr(calibrating, "UNGROUPED", TINY)
         monkeypatch.setattr(calibrating, "DEEP", 600)
         monkeypatch.setattr(calibrating, "QUANTIZATIONS", ("Q4_0", "Q8_0"))
         monkeypatch.setattr(calibrating, "MEASURING_S", 0.0)
@@ -129,7 +130,8 @@ class TestCalibrate:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(calibrating, "WIDE", TINY)
-        monkeypatch.setattr(calibrating, "THIN", TINY)
+        monkeypatch.setattr(calibrating, "GROUPED", TINY)
+        monkeypatch.setattr(calibrating, "UNGROUPED", TINY)
         monkeypatch.setattr(calibrating, "DEEP", 600)
         monkeypatch.setattr(calibrating, "QUANTIZATIONS", ("Q8_0",))
         monkeypatch.setattr(calibrating, "MEASURING_S", 0.0)
