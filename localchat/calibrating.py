@@ -38,7 +38,7 @@ SMALL = Geometry(layers=1, hidden=256, feed_forward=256, heads=4, kv_heads=1)
 """Next to nothing: what a token costs whatever the model."""
 QUANTIZATIONS = ("Q4_0", "Q4_1", "Q5_0", "Q8_0", "Q4_K", "Q5_K", "Q6_K", "F16")
 
-MEASURING_S = 36.0  # of bursts; making files, loading and filling caches come on top
+MEASURING_S = 34.0  # of bursts; making files, loading and filling caches come on top
 LEAST_ROUNDS, PROMPT_ROUNDS = 3, 1
 BURST_TOKENS = 6
 PROMPT_TOKENS = 128
@@ -115,7 +115,7 @@ async def _rounds(
         while turn < LEAST_ROUNDS or time.monotonic() - began < seconds:
             for one in loaded if turn % 2 == 0 else reversed(loaded):
                 for threads in thread_counts:
-                    prompt = PROMPT_TOKENS if turn < PROMPT_ROUNDS and not one.subject.depth else 0
+                    prompt = PROMPT_TOKENS if turn < PROMPT_ROUNDS else 0
                     yield await one.burst(one.subject.depth, threads, BURST_TOKENS, prompt)
             turn += 1
 
@@ -177,11 +177,12 @@ def runs_of(bursts: Iterable[Burst]) -> list[Run]:
 
 def _run(cell: Sequence[Burst]) -> Run:
     first, prompts = cell[0], [burst.prompt_s for burst in cell if burst.prompt_tokens]
+    start = max(0, first.depth - PROMPT_TOKENS)
     return run_of(
         first.shape,
         threads=first.threads,
         depth=first.depth + first.tokens / 2,
         token_s=median(burst.token_s for burst in cell),
         score_s=median(burst.score_s for burst in cell),
-        prompt=prompt_of(first.shape, PROMPT_TOKENS, 0, median(prompts)) if prompts else None,
+        prompt=prompt_of(first.shape, PROMPT_TOKENS, start, median(prompts)) if prompts else None,
     )
