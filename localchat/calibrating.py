@@ -29,11 +29,12 @@ from localchat.engines.protocol import LoadOptions, Measure
 
 WIDE = Geometry(layers=5, hidden=2048, feed_forward=5632, heads=16, kv_heads=16)
 """Few but large matrices: what streaming weights costs."""
-GROUPED = Geometry(layers=24, hidden=512, feed_forward=256, heads=8, kv_heads=2, head_length=128)
-UNGROUPED = Geometry(layers=24, hidden=512, feed_forward=256, heads=8, kv_heads=8)
-"""Many small layers: what a layer costs, and a deep context, with several query heads to a cached one
-and with one. At that depth their caches are larger than any processor's."""
-DEEP = 2000
+NARROW = Geometry(layers=24, hidden=1024, feed_forward=2816, heads=16, kv_heads=4)
+"""Many smaller layers that still come from memory: what a layer costs."""
+GROUPED = Geometry(layers=8, hidden=512, feed_forward=256, heads=8, kv_heads=4, head_length=128)
+UNGROUPED = Geometry(layers=8, hidden=512, feed_forward=256, heads=8, kv_heads=8)
+"""Hardly any weights: what a deep context costs, with two query heads to a cached one and with one."""
+DEEP = 4000
 SMALL = Geometry(layers=1, hidden=256, feed_forward=256, heads=4, kv_heads=1)
 """Next to nothing: what a token costs whatever the model."""
 QUANTIZATIONS = ("Q4_0", "Q4_1", "Q5_0", "Q8_0", "Q4_K", "Q5_K", "Q6_K", "F16")
@@ -91,12 +92,11 @@ async def measure_all(
 
 def _subjects(default: Path, folder: Path) -> list[Subject]:
     wide = {kind: _made(folder, kind, WIDE, kind) for kind in QUANTIZATIONS}
-    grouped = _made(folder, "grouped", GROUPED, "Q8_0")
     return [
         Subject("default", default),
         Subject("default", default, 1536),
-        Subject("grouped", grouped),
-        Subject("grouped", grouped, DEEP),
+        Subject("narrow", _made(folder, "narrow", NARROW, "Q4_0")),
+        Subject("grouped", _made(folder, "grouped", GROUPED, "Q8_0"), DEEP),
         Subject("ungrouped", _made(folder, "ungrouped", UNGROUPED, "Q8_0"), DEEP),
         Subject("small", _made(folder, "small", SMALL, "Q8_0")),
         *(Subject(kind, path) for kind, path in wide.items()),

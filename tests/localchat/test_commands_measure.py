@@ -107,6 +107,7 @@ class TestCalibrate:
     ) -> None:
         """The real engine and the real way, on files a thousandth of their size."""
         monkeypatch.setattr(calibrating, "WIDE", TINY)
+        monkeypatch.setattr(calibrating, "NARROW", TINY)
         monkeypatch.setattr(calibrating, "GROUPED", TINY)
         monkeypatch.setattr(calibrating, "UNGROUPED", TINY)
         monkeypatch.setattr(calibrating, "DEEP", 600)
@@ -131,6 +132,7 @@ class TestCalibrate:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(calibrating, "WIDE", TINY)
+        monkeypatch.setattr(calibrating, "NARROW", TINY)
         monkeypatch.setattr(calibrating, "GROUPED", TINY)
         monkeypatch.setattr(calibrating, "UNGROUPED", TINY)
         monkeypatch.setattr(calibrating, "DEEP", 600)
