@@ -42,7 +42,10 @@ REASONS_OUT: Mapping[FinishReason, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """What one chunk adds. ``opens``: it is the first, with the role and no text."""
+    """What one chunk adds. ``opens``: it is the first, with the role and no text.
+
+    ``reasoning_tokens`` of the completion were reasoning, whether it was shown or not.
+    """
 
     pieces: tuple[Piece, ...] = ()
     finish_reason: FinishReason | None = None
@@ -50,6 +53,7 @@ class Chunk:
     simulated: Simulated | None = None
     model: str = ""
     opens: bool = False
+    reasoning_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +96,7 @@ def _read(body: Json, part: str) -> Chunk:
         simulated,
         said(body.get("model"), 100),
         delta.get("role") == "assistant" and not any(_pieces(delta)),
+        count(mapping(mapping(body, "usage"), "completion_tokens_details"), "reasoning_tokens") or 0,
     )
 
 
