@@ -26,6 +26,10 @@ class Price:
     cached_usd_per_mtok: float
     source: str = ""
 
+    def __str__(self) -> str:
+        each = self.input_usd_per_mtok, self.cached_usd_per_mtok, self.output_usd_per_mtok
+        return "${:g} in, ${:g} cached, ${:g} out per million tokens".format(*each)
+
     def cost_usd(self, usage: Usage) -> float:
         """A token of the prompt is paid for once, at the cached or the full price."""
         fresh = usage.prompt_tokens - usage.cached_tokens

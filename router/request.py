@@ -120,15 +120,11 @@ class TokenScore:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Token counts. ``cached_tokens`` of the prompt were not computed again.
-
-    ``estimated``: whoever answered did not count, so these are guesses from lengths.
-    """
+    """Token counts. ``cached_tokens`` of the prompt were not computed again."""
 
     prompt_tokens: int = 0
     cached_tokens: int = 0
     completion_tokens: int = 0
-    estimated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,13 +272,17 @@ class Reclassified:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """``cost_usd`` is 0 for what this machine computed, None where no price is known."""
+    """``cost_usd`` is 0 for what this machine computed, None where no price is known.
+
+    ``usage_is_estimate``: whoever answered did not count, so the counts are guesses from lengths.
+    """
 
     finish_reason: FinishReason
     usage: Usage = field(default_factory=Usage)
     timings: Timings = field(default_factory=Timings)
     model: str = ""
     cost_usd: float | None = 0.0
+    usage_is_estimate: bool = False
     simulated: Simulated | None = None
 
 

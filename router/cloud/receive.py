@@ -109,6 +109,7 @@ class Receiver:
             self._timings(usage),
             self._model or self.sent.model,
             self.sent.price.cost_usd(usage) if self.sent.price else None,
+            self._usage is None,
             self._simulated,
         )
 
@@ -152,11 +153,11 @@ class Receiver:
             raise _malformed(f"its answer does not end within {MAX_ANSWER_CHARS:,} characters")
 
     def _estimated(self) -> Usage:
-        return Usage(self.sent.prompt_bytes // CHARS_PER_TOKEN, 0, self._pieces, estimated=True)
+        return Usage(self.sent.prompt_bytes // CHARS_PER_TOKEN, 0, self._pieces)
 
     def _doubt(self, usage: Usage) -> str:
         """What is wrong with the counts; "" where they may be right."""
-        if usage.estimated:
+        if self._usage is None:
             return ""
         tokens, limit = usage.completion_tokens, self.sent.max_tokens
         if self._chars > LONGEST_TOKEN_CHARS * tokens:

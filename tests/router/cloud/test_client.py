@@ -234,7 +234,7 @@ async def test_counts_that_are_not_told_are_estimated(usage: object) -> None:
     body = (chunk("a"), chunk("b"), chunk(finish_reason="stop"), b"data: " + last + b"\n\n", DONE)
     async with running_cloud(Answer(body)) as cloud:
         end = finish(await answer_of(backend_of(cloud)))
-    assert (end.usage.completion_tokens, end.usage.estimated) == (2, True)
+    assert (end.usage.completion_tokens, end.usage_is_estimate) == (2, True)
     assert end.usage.prompt_tokens > 0
 
 

@@ -307,7 +307,7 @@ async def test_a_stream_that_ends_without_the_closing_word_is_whole() -> None:
     _, events = await success(Answer(GOOD[:-1]))
     assert events[:-1] == WHOLE
     _, events = await success(Answer((*GOOD[:4],), cut=True))
-    assert finish(events).usage.estimated
+    assert finish(events).usage_is_estimate
 
 
 async def test_a_closing_word_without_a_reason_is_an_end() -> None:
