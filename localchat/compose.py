@@ -7,12 +7,12 @@ object is built.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from localchat.errors import WeightsError
+from localchat.errors import UsageError, WeightsError
 from localchat.paths import Paths
 from localchat.weights import Catalog
 
@@ -21,8 +21,12 @@ if TYPE_CHECKING:
     from localchat.forecast import ModelForecaster, Speed
     from localchat.history import History
     from localchat.session import Session
-    from localchat.settings import Settings
+    from localchat.settings import CloudSettings, Settings
     from router.backend import LocalModel
+    from router.cloud.client.backend import CloudBackend
+    from router.cloud.keys import FoundKey
+    from router.cloud.target import Target
+    from router.prices import Price
 
 
 @dataclass(slots=True)
@@ -134,6 +138,61 @@ def build_forecaster(paths: Paths, model: LocalModel) -> ModelForecaster | None:
         lambda: model.pid,
         gpu_layers=model.options.gpu_layers,
     )
+
+
+def build_cloud(settings: Settings, environ: Mapping[str, str] = os.environ) -> CloudBackend:
+    """For a caller that wants to leave this machine; nothing here calls it unasked.
+
+    Connects to nothing and reads no key before its first request. Raises UsageError where no
+    cloud is configured, or one that cannot be used.
+    """
+    from router.cloud.client.backend import CloudBackend
+
+    target = cloud_target(settings.cloud)
+    if target is None:
+        raise UsageError("No cloud is configured.", "Set preset, or base_url and model, in [cloud].")
+    return CloudBackend(target, lambda: cloud_key(target, environ))
+
+
+def cloud_target(cloud: CloudSettings) -> Target | None:
+    """Which cloud the settings mean, None where they mean none. Raises UsageError."""
+    from router.cloud.target import Deadlines, make_target
+    from router.errors import CloudMisconfigured
+
+    if not cloud.is_configured:
+        return None
+    try:
+        return make_target(
+            cloud.preset or "custom",
+            base_url=cloud.base_url,
+            model=cloud.model,
+            key_variable=cloud.api_key_env,
+            deadlines=Deadlines(cloud.connect_s, cloud.first_token_s, cloud.idle_s, cloud.total_s),
+            temperature=cloud.temperature,
+            price=_own_price(cloud),
+        )
+    except CloudMisconfigured as error:
+        raise UsageError(error.message, error.next_step) from None
+
+
+def cloud_key(target: Target, environ: Mapping[str, str] = os.environ) -> FoundKey:
+    """Asks the keyring, which may ask the person. Raises CloudMisconfigured for what is no key."""
+    from router.cloud.keys import find_key
+
+    return find_key(target.address.place, target.key_variable, environ)
+
+
+def _own_price(cloud: CloudSettings) -> Price | None:
+    from router.prices import Price
+
+    price, output, cached = cloud.input_usd_per_mtok, cloud.output_usd_per_mtok, cloud.cached_usd_per_mtok
+    if price is None and output is None and cached is None:
+        return None
+    if price is None or output is None:
+        raise UsageError(
+            "Half of the cloud's price is set.", "Set input_usd_per_mtok and output_usd_per_mtok."
+        )
+    return Price(price, output, price if cached is None else cached, "the settings")
 
 
 def _what_is_wrong(path: Path) -> str:

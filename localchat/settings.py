@@ -23,6 +23,7 @@ ENV_PREFIX = "LOCALCHAT_"
 NOT_SETTINGS = {"LOCALCHAT_HOME", "LOCALCHAT_REQUIRE_REAL_MODEL"}
 KV_TYPES = ("f16", "q8_0", "q4_0", "f32")
 MAX_THREADS = 512  # GGML_MAX_N_THREADS in ggml.h
+MAX_WAIT_S = 86_400  # a day
 MAX_COUNT = 2**31 - 1  # llama.cpp counts tokens and layers in 32 bits
 
 
@@ -51,12 +52,41 @@ class UiSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class CloudSettings:
+    """A model elsewhere. Nothing is sent there, and no key is read, unless it is asked for.
+
+    ``preset`` is a kind of server (router/cloud/presets.toml); with ``base_url`` alone it is
+    "custom". ``api_key_env`` names the variable that holds the key; a key itself is no setting.
+    ``temperature`` is low, because answers are to be reproducible. The waits are explained in
+    router/cloud/target.py; prices are in dollars per million tokens, None: from router/prices.toml.
+    """
+
+    preset: str = ""
+    base_url: str = ""
+    model: str = ""
+    api_key_env: str = ""
+    temperature: float = 0.2
+    connect_s: float = 10.0
+    first_token_s: float = 60.0
+    idle_s: float = 30.0
+    total_s: float = 600.0
+    input_usd_per_mtok: float | None = None
+    cached_usd_per_mtok: float | None = None
+    output_usd_per_mtok: float | None = None
+
+    @property
+    def is_configured(self) -> bool:
+        return bool(self.preset or self.base_url)
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     model: str = "default"
     system: str = "You are a helpful assistant. Answer clearly and to the point."
     engine: EngineSettings = field(default_factory=EngineSettings)
     sampling: Sampling = field(default_factory=Sampling)
     ui: UiSettings = field(default_factory=UiSettings)
+    cloud: CloudSettings = field(default_factory=CloudSettings)
 
 
 def load_settings(
@@ -144,7 +174,7 @@ def _checked(name: str, value: object, types: Mapping[str, Any], where: str) -> 
     if name not in types:
         raise UsageError(f"{where}: unknown setting {name!r}.{_nearest(name, types)}")
     hint = types[name]
-    if hint is float and type(value) is int:
+    if float in (get_args(hint) or (hint,)) and type(value) is int:
         value = float(str(value))  # TOML has no largest whole number: too large a one is inf
     if get_origin(hint) is tuple:
         if isinstance(value, list) and all(isinstance(v, str) for v in value):
@@ -163,7 +193,9 @@ def _kind(hint: Any) -> str:
 
 
 def _nearest(name: str, known: Mapping[str, object]) -> str:
-    near = [k for k in known if k.rpartition(".")[2] == name.rpartition(".")[2]]  # right name, wrong table
+    last = name.removeprefix(ENV_PREFIX) if name.startswith(ENV_PREFIX) else name.rpartition(".")[2]
+    tail = f"_{last}" if name.startswith(ENV_PREFIX) else f".{last}"
+    near = [k for k in known if f".{k}".endswith(tail)]  # right name, wrong table
     near = near or difflib.get_close_matches(name, known, n=1, cutoff=0.4)
     return f" Did you mean {near[0]!r}?" if near else f" Known: {', '.join(sorted(known))}."
 
@@ -202,7 +234,23 @@ def _validated(settings: Settings) -> Settings:
         (-1 <= e.gpu_layers <= MAX_COUNT, f"engine.gpu_layers must be between -1 (all) and {MAX_COUNT}."),
         (math.isfinite(e.lora_scale), "engine.lora_scale must be finite."),
     ]
-    for holds, message in rules:
+    for holds, message in [*rules, *_cloud_rules(settings.cloud)]:
         if not holds:
             raise UsageError(message)
     return settings
+
+
+def _cloud_rules(cloud: CloudSettings) -> Iterator[tuple[bool, str]]:
+    yield 0.0 <= cloud.temperature <= 5.0, "cloud.temperature must be between 0 and 5."
+    for name in ("connect_s", "first_token_s", "idle_s", "total_s"):
+        yield (
+            0.0 < getattr(cloud, name) <= MAX_WAIT_S,
+            f"cloud.{name} must be above 0 and at most {MAX_WAIT_S}.",
+        )
+    for name in ("input", "cached", "output"):
+        price = getattr(cloud, f"{name}_usd_per_mtok")
+        holds = price is None or 0.0 <= price < math.inf
+        yield holds, f"cloud.{name}_usd_per_mtok must be 0 or more and finite."
+    safe = not cloud.api_key_env or cloud.api_key_env.isidentifier()
+    # not quoted: it may be a key
+    yield safe, "cloud.api_key_env must be the name of an environment variable, not the key itself."

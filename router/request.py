@@ -6,7 +6,8 @@ the engines translate at their own edge.
 
 A stream of events for one request reads, in order::
 
-    Routed  (Progress | Notice)*  Predicted?  (Notice | Progress | Delta | Reclassified)*  Finished | Failed
+    Routed  (Progress | Notice)*  Predicted?  (Notice | Progress | Delta | Reclassified | ToolCall)*
+    Finished | Failed
 
 exactly one of the last two ends it. A model on this machine sends its first Progress of
 the stage "prefill" before it computes anything: ``done`` of it was cached, ``total`` is
@@ -26,15 +27,22 @@ if TYPE_CHECKING:  # at run time a prediction brings its terms along; requests n
 
 Role = Literal["system", "user", "assistant", "tool"]
 Kind = Literal["text", "reasoning"]
-FinishReason = Literal["stop", "length", "context", "cancelled"]
+FinishReason = Literal["stop", "length", "context", "cancelled", "tool_calls", "filtered", "unknown"]
 """stop: the model ended or met a stop string; length: max_tokens reached;
-context: the context window is full; cancelled: the reader closed the stream."""
+context: the context window is full; cancelled: the reader closed the stream;
+tool_calls: the model wants tools called; filtered: a cloud withheld the rest;
+unknown: a cloud gave no reason, or one that nobody here knows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
+    """``tool_calls``, of an assistant, is a JSON array as OpenAI writes it; ``tool_call_id``, of
+    a tool, says which call this answers. Both are passed through unread."""
+
     role: Role
     content: str
+    tool_calls: str = ""
+    tool_call_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +81,17 @@ class ResponseFormat:
 
 
 @dataclass(frozen=True, slots=True)
+class Tools:
+    """What the model may call: JSON texts as OpenAI writes them, passed through unread.
+
+    ``definitions`` is an array; ``choice`` "" means that the model chooses.
+    """
+
+    definitions: str
+    choice: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ChatRequest:
     """What is asked. A last message by the assistant is the beginning of the answer:
     the backend goes on from its end and sends only what follows."""
@@ -80,6 +99,7 @@ class ChatRequest:
     messages: tuple[Message, ...]
     sampling: Sampling = field(default_factory=Sampling)
     response_format: ResponseFormat | None = None
+    tools: Tools | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +139,23 @@ class Timings:
     ttft_s: float = 0.0
     prefill_tokens_per_s: float = 0.0
     decode_tokens_per_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """The times of this answer are those of a GPU that was simulated, and so was its load.
+
+    ``queued_requests`` waited and ``batch_size`` were computed together when it began;
+    ``queue_s`` it waited itself. ``text_model`` wrote the words; ``late_tokens`` of them
+    came later than their simulated time.
+    """
+
+    gpu: str
+    queued_requests: int = 0
+    batch_size: int = 0
+    queue_s: float = 0.0
+    text_model: str = ""
+    late_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,16 +253,37 @@ class Delta:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A piece of a call that the model wants made; pieces of one ``index`` belong together.
+
+    ``call_id`` and ``name`` come with the first, ``arguments`` is the next piece of their JSON text.
+    """
+
+    index: int
+    call_id: str = ""
+    name: str = ""
+    arguments: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Reclassified:
     """All text sent so far was reasoning: its closing mark had no opening one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
+    """``cost_usd`` is 0 for what this machine computed, None where no price is known.
+
+    ``usage_is_estimate``: whoever answered did not count, so the counts are guesses from lengths.
+    """
+
     finish_reason: FinishReason
     usage: Usage = field(default_factory=Usage)
     timings: Timings = field(default_factory=Timings)
     model: str = ""
+    cost_usd: float | None = 0.0
+    usage_is_estimate: bool = False
+    simulated: Simulated | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,4 +293,4 @@ class Failed:
     error: RouterError
 
 
-Event = Routed | Progress | Predicted | Notice | Delta | Reclassified | Finished | Failed
+Event = Routed | Progress | Predicted | Notice | Delta | ToolCall | Reclassified | Finished | Failed

@@ -17,11 +17,14 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from localchat import __version__
 from localchat.errors import LocalchatError
 from localchat.paths import Paths, find_paths
+
+if TYPE_CHECKING:
+    from localchat.settings import CloudSettings
 
 ENGINE_PATIENCE_S = 60
 PACKAGES = ("textual", "llama-cpp-python", "llguidance", "numpy", "httpx")
@@ -142,11 +145,38 @@ def _settings(paths: Paths) -> Iterator[Finding]:
     from localchat.settings import load_settings
 
     try:
-        load_settings(paths.settings, os.environ)
+        settings = load_settings(paths.settings, os.environ)
         there = "" if paths.settings.exists() else " (not there: defaults)"
         yield Finding("settings", "ok", f"{paths.settings}{there}")
     except LocalchatError as error:
         yield Finding("settings", "fault", str(error))
+        return
+    yield from _cloud(settings.cloud)
+
+
+def _cloud(cloud: CloudSettings) -> Iterator[Finding]:
+    """Where questions could go and where the key comes from. It is not shown, nor the cloud asked."""
+    from localchat.compose import cloud_key, cloud_target
+    from router.errors import CloudError
+
+    try:
+        target = cloud_target(cloud)
+    except LocalchatError as error:
+        yield Finding("cloud", "fault", str(error))
+        return
+    if target is None:
+        yield Finding("cloud", "ok", "none configured: what you ask stays on this machine")
+        return
+    yield Finding("cloud", "ok", str(target))
+    try:
+        found = cloud_key(target)
+    except CloudError as error:
+        yield Finding("cloud key", "fault", str(error))
+        return
+    missing = found.key is None and not target.address.is_loopback  # one's own server often wants none
+    yield Finding("cloud key", "hint" if missing else "ok", found.source)
+    price = f"{target.price}, from {target.price.source}" if target.price else "not known: no cost is shown"
+    yield Finding("cloud price", "ok" if target.price else "hint", price)
 
 
 def _files(paths: Paths) -> Iterator[Finding]:

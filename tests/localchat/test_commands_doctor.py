@@ -142,3 +142,57 @@ def test_a_home_that_cannot_be_written_is_a_fault(tmp_path: Path) -> None:
 def test_a_store_that_is_there_is_opened_and_measured(tmp_path: Path) -> None:
     assert run(tmp_path, "history", "list").code == 0
     assert examined(tmp_path)[1]["conversations"] == ("ok", f"{tmp_path}/data/history.db, 0.1 MB")
+
+
+# -- the cloud
+
+
+@pytest.fixture
+def no_keyring(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("router.cloud.keys.look_up_in_keyring", lambda service, name: None)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+
+
+def with_cloud(home: Path, **settings: str) -> dict[str, tuple[str, str]]:
+    (home / "config").mkdir(exist_ok=True)
+    lines = "\n".join(f"{name} = {json.dumps(value)}" for name, value in settings.items())
+    (home / "config/config.toml").write_text(f"[cloud]\n{lines}\n")
+    return examined(home)[1]
+
+
+def test_without_a_cloud_nothing_leaves_and_no_key_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def asked(*_: object) -> NoReturn:
+        raise AssertionError("a key was read")
+
+    monkeypatch.setattr("router.cloud.keys.find_key", asked)
+    found = examined(tmp_path)[1]
+    assert found["cloud"] == ("ok", "none configured: what you ask stays on this machine")
+    assert "cloud key" not in found
+
+
+@pytest.mark.usefixtures("no_keyring")
+def test_the_configured_cloud_is_shown_and_where_its_key_comes_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = with_cloud(tmp_path, preset="openai")
+    assert found["cloud"] == ("ok", "openai: gpt-4.1-mini at https://api.openai.com/v1")
+    state, text = found["cloud key"]
+    assert (state, "OPENAI_API_KEY is not set" in text) == ("hint", True)
+    assert found["cloud price"][1].startswith(
+        "$0.4 in, $0.1 cached, $1.6 out per million tokens, from https://"
+    )
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-1")
+    found = with_cloud(tmp_path, preset="openai")
+    assert found["cloud key"] == ("ok", "the environment variable OPENAI_API_KEY")
+    assert "secret" not in json.dumps(found)
+
+
+@pytest.mark.usefixtures("no_keyring")
+def test_a_cloud_that_cannot_be_used_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = with_cloud(tmp_path, base_url="http://cloud.example/v1", model="m")
+    assert (found["cloud"][0], "not encrypted" in found["cloud"][1]) == ("fault", True)
+    monkeypatch.setenv("MY_KEY", "two words")
+    found = with_cloud(tmp_path, base_url="https://cloud.example/v1", model="m", api_key_env="MY_KEY")
+    assert (found["cloud key"][0], "words" in found["cloud key"][1]) == ("fault", False)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from localchat.compose import Program, build
+from localchat.compose import Program, build, build_cloud
 from localchat.engines.process import EngineModel
-from localchat.errors import HistoryError, WeightsError
+from localchat.errors import HistoryError, UsageError, WeightsError
 from localchat.paths import Paths
-from localchat.settings import EngineSettings, Settings
+from localchat.settings import CloudSettings, EngineSettings, Settings
 from router.dispatch import Dispatch
 from router.errors import ModelUnavailable
 from router.request import ChatRequest, Failed, Message, Sampling
@@ -126,3 +128,58 @@ async def test_a_file_that_cannot_be_loaded_says_what_is_wrong_with_it(
     assert isinstance(last.error, ModelUnavailable)
     assert "one cannot be loaded: " in str(last.error)
     assert reason in str(last.error)
+
+
+# -- a cloud, which nothing builds unasked
+
+
+def test_a_program_has_no_cloud_even_where_one_is_configured(settings: Settings, paths: Paths) -> None:
+    script = """
+import sys
+from pathlib import Path
+from localchat.compose import build
+from localchat.paths import Paths
+from localchat.settings import CloudSettings, Settings
+home = Path(sys.argv[2])
+settings = Settings(model=sys.argv[1], cloud=CloudSettings(preset="openai"))
+build(settings, Paths(home, home, home), incognito=True)
+print(sorted(name for name in sys.modules if name.startswith(("router.cloud", "httpx", "keyring"))))
+"""
+    command = [sys.executable, "-c", script, settings.model, str(paths.data)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+async def test_a_cloud_is_built_as_the_settings_say() -> None:
+    cloud = CloudSettings("vllm", "http://localhost:9", "m", "MY_KEY", 0.1, 1, 2, 3, 4, 2.0, None, 8.0)
+    backend = build_cloud(Settings(cloud=cloud), {"MY_KEY": "k"})
+    target = backend.target
+    assert (backend.model, target.address.base_url, target.key_variable) == (
+        "m",
+        "http://localhost:9/v1",
+        "MY_KEY",
+    )
+    waits = target.deadlines
+    assert (waits.connect_s, waits.first_token_s, waits.idle_s, waits.total_s) == (1, 2, 3, 4)
+    assert target.temperature == 0.1
+    assert target.price is not None
+    assert (target.price.input_usd_per_mtok, target.price.cached_usd_per_mtok) == (2.0, 2.0)
+    assert build_cloud(
+        Settings(cloud=CloudSettings(base_url="http://localhost:9", model="m"))
+    ).target.provider
+    await backend.close()
+
+
+@pytest.mark.parametrize(
+    ("cloud", "words"),
+    [
+        (CloudSettings(), "No cloud is configured"),
+        (CloudSettings(preset="opanai"), "Did you mean 'openai'?"),
+        (CloudSettings(base_url="http://x.example", model="m"), "not encrypted"),
+        (CloudSettings(preset="openai", input_usd_per_mtok=1.0), "Half of the cloud's price"),
+    ],
+)
+def test_a_cloud_that_cannot_be_used_is_a_usage_error(cloud: CloudSettings, words: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        build_cloud(Settings(cloud=cloud))
+    assert words in str(caught.value)

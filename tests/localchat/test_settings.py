@@ -41,6 +41,18 @@ SAMPLES: Mapping[str, Sequence[Any]] = {
     "sampling.stop": [(), ("END",), ("a", "b")],
     "ui.theme": ["textual-dark", "nord"],
     "ui.vim": [True, False],
+    "cloud.preset": ["", "openai", "llama.cpp"],
+    "cloud.base_url": ["", "https://api.example/v1"],
+    "cloud.model": ["", "a/model:7b"],
+    "cloud.api_key_env": ["", "MY_KEY"],
+    "cloud.temperature": [0.0, 0.2, 5.0],
+    "cloud.connect_s": [0.1, 10.0],
+    "cloud.first_token_s": [1.5, 86400.0],
+    "cloud.idle_s": [1.0, 30.0],
+    "cloud.total_s": [1.0, 600.0],
+    "cloud.input_usd_per_mtok": [0.0, 2.5],
+    "cloud.cached_usd_per_mtok": [0.0, 0.25],
+    "cloud.output_usd_per_mtok": [0.0, 10.0],
 }
 """Valid values of every setting."""
 
@@ -175,7 +187,9 @@ def test_an_unknown_key_or_wrong_table_names_the_nearest(
 
 
 def test_a_key_like_no_other_gets_the_whole_list(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"unknown setting 'qqqqq'\. Known: engine\.ctx, .* ui\.vim\."):
+    with pytest.raises(
+        UsageError, match=r"unknown setting 'qqqqq'\. Known: cloud\.api_key_env, .* ui\.vim\."
+    ):
         from_toml(tmp_path, "qqqqq = 1")
 
 
@@ -219,6 +233,14 @@ OUT_OF_RANGE: Mapping[str, Sequence[float]] = {
     "engine.prefill_threads": [-1, 513],
     "engine.gpu_layers": [-2, 2**31],
     "engine.lora_scale": [float("nan"), float("inf")],
+    "cloud.temperature": [-0.1, 5.1, float("nan")],
+    "cloud.connect_s": [0.0, -1.0, float("nan")],
+    "cloud.first_token_s": [0.0, float("inf")],
+    "cloud.idle_s": [0.0],
+    "cloud.total_s": [0.0, 86_401],
+    "cloud.input_usd_per_mtok": [-0.1, float("inf"), float("nan")],
+    "cloud.cached_usd_per_mtok": [-0.1],
+    "cloud.output_usd_per_mtok": [-0.1],
 }
 
 
@@ -233,6 +255,19 @@ def test_a_value_out_of_range_is_named_wherever_it_stands(tmp_path: Path, name: 
                 load_settings(NO_FILE, environ({name: value}))
             with pytest.raises(UsageError, match=f"^{name} must be"):
                 load_settings(NO_FILE, {}, {name: value})
+
+
+@pytest.mark.parametrize("name", ["cloud.input_usd_per_mtok", "cloud.total_s", "sampling.top_p"])
+def test_a_whole_number_is_a_number(tmp_path: Path, name: str) -> None:
+    table, _, key = name.partition(".")
+    assert value_of(from_toml(tmp_path, f"[{table}]\n{key} = 1"), name) == 1.0
+
+
+def test_a_key_in_the_settings_is_refused_without_being_quoted(tmp_path: Path) -> None:
+    for text in ("api_key_env = 'sk-secret-1'", "api_key = 'sk-secret-1'"):
+        with pytest.raises(UsageError, match="api_key_env") as caught:
+            from_toml(tmp_path, f"[cloud]\n{text}")
+        assert "secret" not in str(caught.value)
 
 
 def test_an_unknown_cache_type_names_the_known_ones() -> None:
