@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from router.simcloud.clock import SAME_MOMENT_S, Clock
 from router.simcloud.kv import KvPool, content_keys
 from router.simcloud.metrics import Recorder
-from router.simcloud.request import Completed, Job, Rejected
+from router.simcloud.request import Completed, Job, Rejected, Request
 from router.simcloud.scheduler import Admission, Piece, Plan, Scheduler
 from router.simcloud.state import DecodeGroup, Sequence, ServerState, Waiting
 from router.simcloud.step_cost import Chunk, StepCost, Work
@@ -58,7 +58,9 @@ class Engine:
         swap: Swap | None = None,
         replica: int = 0,
         on_done: Callable[[Completed], None] | None = None,
+        holds: bool = False,
     ) -> None:
+        """``holds``: who ends keeps its blocks until ``let_go``."""
         self.state = ServerState(kv, Waiting(scheduler.order), DecodeGroup(kv.block_tokens))
         self.scheduler = scheduler
         self.replica = replica
@@ -71,6 +73,9 @@ class Engine:
         self._lengths: dict[int, int] = {}  # true lengths: nothing that schedules reads them
         self._planned: deque[Step] = deque()
         self._done = 0
+        self._holds = holds
+        self._held: dict[int, Sequence] = {}  # ended, and still in their blocks
+        self._blocked = False  # a queue, and nothing to do before blocks are let go
 
     @property
     def now_s(self) -> float:
@@ -78,7 +83,49 @@ class Engine:
 
     @property
     def busy(self) -> bool:
+        if self._blocked:
+            return False
         return bool(self.state.running or self.state.waiting or self._planned)
+
+    def tell(self, listener: Callable[[Completed], None]) -> None:
+        """Another one who hears what ends, after those before."""
+        before = self.on_done
+
+        def both(completed: Completed) -> None:
+            if before is not None:
+                before(completed)
+            listener(completed)
+
+        self.on_done = both
+
+    def fits(self, request: Request) -> bool:
+        """Whether it could ever run here, alone."""
+        kv = self.state.kv
+        return kv.blocks_for(request.bound_tokens) <= kv.capacity
+
+    def wait_until(self, at_s: float) -> None:
+        """Nothing happens here before: somebody else uses the GPU, or there is nothing to do."""
+        self._clock.jump(at_s)
+
+    def let_go(self, number: int, at_s: float) -> None:
+        """An ended sequence's blocks are free from ``at_s`` on."""
+        if not self.busy:
+            self._clock.jump(at_s)
+        self._blocked = False
+        self.state.kv.release(self._held.pop(number), comes_back=False)
+
+    def receive(self, job: Job, sofar: Completed, at_s: float) -> None:
+        """Queue a request whose prompt was computed elsewhere; its keys and values came with it."""
+        if not self.busy:
+            self._clock.jump(at_s)
+        request = job.request
+        self._recorder.arrived(request.arrived_s)
+        self._lengths[request.id] = job.length
+        keys = content_keys(request, self.state.kv.block_tokens)
+        sequence = Sequence(request, generated=sofar.output_tokens, keys=keys, swapped=request.prompt_tokens)
+        sequence.admitted_s, sequence.first_token_s = sofar.admitted_s, sofar.first_token_s
+        sequence.cached_tokens = sofar.cached_tokens
+        self.state.waiting.push(sequence)
 
     def submit(self, job: Job) -> Rejected | None:
         """Queue it; a request that can never fit is rejected at once."""
@@ -87,7 +134,8 @@ class Engine:
             self._clock.jump(request.arrived_s)
         self._recorder.arrived(request.arrived_s)
         kv = self.state.kv
-        if kv.blocks_for(request.bound_tokens) > kv.capacity:
+        self._blocked = False
+        if not self.fits(request):
             rejected = Rejected(request, request.arrived_s, "larger than the KV cache")
             self._recorder.rejected(rejected)
             return rejected
@@ -122,6 +170,9 @@ class Engine:
             self._decode_only(plan, until_s)
         elif not self._planned:
             if state.waiting and not state.running:
+                if self._held:
+                    self._blocked = True
+                    return False
                 raise AssertionError(f"{self.scheduler.name} leaves the engine idle with a queue")
             return False
         else:
@@ -146,7 +197,10 @@ class Engine:
         request = sequence.request
         state = self.state
         del state.running[request.id]
-        state.kv.release(sequence, comes_back=False)
+        if self._holds:
+            self._held[request.id] = sequence
+        else:
+            state.kv.release(sequence, comes_back=False)
         length = self._lengths.pop(request.id)
         state.recent_lengths.append(length)
         state.ghosts += 1

@@ -118,6 +118,10 @@ class KvPool:
         """Blocks that stay in use when this sequence gives them back."""
         return sum(1 for key in sequence.shared if self._references[key] > 1)
 
+    def known(self, keys: tuple[int, ...]) -> int:
+        """How many blocks with this content, from the first on, are here now."""
+        return next((place for place, key in enumerate(keys) if key not in self._cached), len(keys))
+
     # -- taking
 
     def begin(self, sequence: Sequence, cached: int) -> None:

@@ -24,7 +24,7 @@ def first_engine(job: Job, engines: Sequence[Engine]) -> Engine:
 
 class Loop:
     """``jobs`` in order of arrival. ``dependent``: ends of requests may cause events (``at``), so engines
-    advance only as far as no other engine can still cause something before."""
+    advance only as far as no other engine can still cause something before; ends in ``quiet`` engines never do."""
 
     def __init__(
         self,
@@ -32,8 +32,11 @@ class Loop:
         jobs: Iterable[Job],
         route: Route = first_engine,
         dependent: bool = False,
+        quiet: Sequence[Engine] = (),
     ) -> None:
         self.engines = tuple(engines)
+        self._quiet = tuple(quiet)
+        self._causes = tuple(engine for engine in engines if engine not in self._quiet)
         self.arrived = 0
         self._jobs: Iterator[Job] = iter(jobs)
         self._route = route
@@ -79,7 +82,9 @@ class Loop:
             for engine in self.engines:
                 engine.advance(until_s)
             return
-        behind = sorted((engine for engine in self.engines if engine.busy), key=lambda engine: engine.now_s)
+        behind = sorted((engine for engine in self._causes if engine.busy), key=lambda engine: engine.now_s)
+        for engine in self._quiet:
+            engine.advance(min(until_s, behind[0].now_s) if behind else until_s)
         if behind:
             other_s = behind[1].now_s + 2 * SAME_MOMENT_S if len(behind) > 1 else math.inf
             behind[0].advance(min(until_s, other_s), stop_when_done=True)

@@ -153,6 +153,38 @@ class Recorder:
 
     # -- what came out
 
+    def absorb(self, other: Recorder, answers: bool = True) -> None:
+        """Another machine's counts join this one's; without ``answers`` only what the machine did."""
+        self._replicas += other._replicas
+        self._steps += other._steps
+        self._busy_s += other._busy_s
+        self._sequence_steps += other._sequence_steps
+        self._preemptions += other._preemptions
+        self._prompt_tokens += other._prompt_tokens
+        self._cached_tokens += other._cached_tokens
+        if other._kv_peak * self._kv_capacity > self._kv_peak * other._kv_capacity:
+            self._kv_peak, self._kv_capacity = other._kv_peak, other._kv_capacity
+        if other._first_arrival_s is not None:
+            self.arrived(other._first_arrival_s)
+        self._last_end_s = max(self._last_end_s, other._last_end_s)
+        self.gaps.quantiles.absorb(other.gaps.quantiles)
+        if answers:
+            self._absorb_answers(other)
+
+    def _absorb_answers(self, other: Recorder) -> None:
+        self._completed += other._completed
+        self._rejected += other._rejected
+        self._cancelled += other._cancelled
+        self._met += other._met
+        self._output_tokens += other._output_tokens
+        for mine, theirs in (
+            (self.ttft, other.ttft),
+            (self.tpot, other.tpot),
+            (self.e2e, other.e2e),
+            (self.queued, other.queued),
+        ):
+            mine.absorb(theirs)
+
     def summary(self) -> Summary:
         makespan_s = self._last_end_s - (self._first_arrival_s or 0.0)
         rate = self._output_tokens / makespan_s if makespan_s > 0 else 0.0
