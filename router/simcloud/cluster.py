@@ -55,6 +55,7 @@ class Cluster:
     """``route`` is what a Loop asks; ``choose`` the same for a time other than the request's arrival."""
 
     def __init__(self, engines: Sequence[Engine], balancer: Balancer) -> None:
+        self.engines = tuple(engines)
         self.balancer = balancer
         self.sent = [0] * len(engines)
         self._books = [Book(engine) for engine in engines]

@@ -24,7 +24,8 @@ def first_engine(job: Job, engines: Sequence[Engine]) -> Engine:
 
 class Loop:
     """``jobs`` in order of arrival. ``dependent``: ends of requests may cause events (``at``), so engines
-    advance only as far as no other engine can still cause something before; ends in ``quiet`` engines never do."""
+    advance only as far as no other engine can still cause something before; ends in ``quiet`` engines
+    never do. ``submit`` instead of ``route``: what becomes of a job."""
 
     def __init__(
         self,
@@ -33,6 +34,7 @@ class Loop:
         route: Route = first_engine,
         dependent: bool = False,
         quiet: Sequence[Engine] = (),
+        submit: Callable[[Job], None] | None = None,
     ) -> None:
         self.engines = tuple(engines)
         self._quiet = tuple(quiet)
@@ -40,6 +42,7 @@ class Loop:
         self.arrived = 0
         self._jobs: Iterator[Job] = iter(jobs)
         self._route = route
+        self._submit = submit or self._to_an_engine
         self._dependent = dependent
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = count()
@@ -51,6 +54,9 @@ class Loop:
 
     def submit(self, job: Job) -> None:
         self.arrived += 1
+        self._submit(job)
+
+    def _to_an_engine(self, job: Job) -> None:
         self._route(job, self.engines).submit(job)
 
     def run(self, progress: Callable[[int, float], None] | None = None) -> None:
