@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 from router.simcloud.clock import SAME_MOMENT_S
 from router.simcloud.cluster import Cluster
-from router.simcloud.engine import Engine
 from router.simcloud.link import SharedLink
 from router.simcloud.loop import Loop
 from router.simcloud.metrics import Recorder

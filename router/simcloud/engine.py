@@ -11,10 +11,11 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from router.simcloud.clock import SAME_MOMENT_S, Clock
 from router.simcloud.kv import KvPool, content_keys
+from router.simcloud.lora import Adapters
 from router.simcloud.metrics import Recorder
 from router.simcloud.request import Completed, Job, Rejected, Request
 from router.simcloud.scheduler import Admission, Piece, Plan, Scheduler
@@ -59,9 +60,11 @@ class Engine:
         replica: int = 0,
         on_done: Callable[[Completed], None] | None = None,
         holds: bool = False,
+        adapters: Adapters | None = None,
     ) -> None:
         """``holds``: who ends keeps its blocks until ``let_go``."""
-        self.state = ServerState(kv, Waiting(scheduler.order), DecodeGroup(kv.block_tokens))
+        waiting, decoding = Waiting(scheduler.order), DecodeGroup(kv.block_tokens)
+        self.state = ServerState(kv, waiting, decoding, adapters=adapters)
         self.scheduler = scheduler
         self.replica = replica
         self.on_done = on_done
@@ -73,6 +76,7 @@ class Engine:
         self._lengths: dict[int, int] = {}  # true lengths: nothing that schedules reads them
         self._planned: deque[Step] = deque()
         self._done = 0
+        self._transcripts: dict[int, tuple[int, ...]] = {}
         self._holds = holds
         self._held: dict[int, Sequence] = {}  # ended, and still in their blocks
         self._blocked = False  # a queue, and nothing to do before blocks are let go
@@ -101,7 +105,8 @@ class Engine:
     def fits(self, request: Request) -> bool:
         """Whether it could ever run here, alone."""
         kv = self.state.kv
-        return kv.blocks_for(request.bound_tokens) <= kv.capacity
+        pages = self.state.adapters.blocks if self.state.adapters and request.adapter else 0
+        return kv.blocks_for(request.bound_tokens) + pages <= kv.capacity
 
     def wait_until(self, at_s: float) -> None:
         """Nothing happens here before: somebody else uses the GPU, or there is nothing to do."""
@@ -140,6 +145,8 @@ class Engine:
             self._recorder.rejected(rejected)
             return rejected
         self._lengths[request.id] = job.length
+        if job.transcript:
+            self._transcripts[request.id] = job.transcript
         self.state.waiting.push(Sequence(request, keys=content_keys(request, kv.block_tokens)))
         return None
 
@@ -197,10 +204,13 @@ class Engine:
         request = sequence.request
         state = self.state
         del state.running[request.id]
+        self._publish_answer(sequence)
         if self._holds:
             self._held[request.id] = sequence
         else:
             state.kv.release(sequence, comes_back=False)
+        if state.adapters is not None:
+            state.adapters.leave(state.kv, request)
         length = self._lengths.pop(request.id)
         state.recent_lengths.append(length)
         state.ghosts += 1
@@ -219,6 +229,13 @@ class Engine:
         if self.on_done is not None:
             self.on_done(completed)
 
+    def _publish_answer(self, sequence: Sequence) -> None:
+        names = self._transcripts.pop(sequence.request.id, None)
+        if names is not None:
+            kv = self.state.kv
+            whole = replace(sequence.request, prompt_tokens=sequence.computed, prefix=names)
+            kv.publish(sequence, content_keys(whole, kv.block_tokens))
+
     # -- steps that compute prompts, or preempt
 
     def _carry_out(self, plan: Plan) -> None:
@@ -233,6 +250,7 @@ class Engine:
             step.waits = group.count
         work_context = group.context + sum(sequence.computed for sequence in step.ends)
         moved_s += sum(self._admit(admission) for admission in plan.admit)
+        adapters_s = sum(self._bring_adapter(admission) for admission in plan.admit)
         chunks = []
         for piece in plan.pieces:
             chunks.append(Chunk(piece.tokens, piece.sequence.computed))
@@ -241,7 +259,9 @@ class Engine:
         work = Work(step.decodes, work_context if step.decodes else 0, self._padded(chunks), sampled)
         if not work.tokens and not moved_s:
             return
-        step.seconds = moved_s + (self._cost.step_s(work) if work.tokens else 0.0)
+        compute_s = self._cost.step_s(work) if work.tokens else 0.0
+        overlapped = state.adapters is not None and state.adapters.lora.overlapped
+        step.seconds = moved_s + (max(compute_s, adapters_s) if overlapped else compute_s + adapters_s)
         step.sequences = step.decodes + len(chunks)
         self._planned.append(step)
         self._recorder.kv_used(state.kv.used)
@@ -255,6 +275,8 @@ class Engine:
         else:
             del state.prefilling[victim.request.id]
         state.kv.release(victim, comes_back=True)
+        if state.adapters is not None:
+            state.adapters.leave(state.kv, victim.request)
         del state.running[victim.request.id]
         victim.swapped = victim.computed if self._swap else 0
         victim.computed = 0
@@ -282,6 +304,10 @@ class Engine:
             sequence.cached_tokens = sequence.computed
             self._recorder.admitted(sequence.target, sequence.computed)
         return self._swap.seconds(moved) if self._swap and moved else 0.0
+
+    def _bring_adapter(self, admission: Admission) -> float:
+        adapters = self.state.adapters
+        return adapters.enter(self.state.kv, admission.sequence.request) if adapters else 0.0
 
     def _compute(self, piece: Piece, step: Step) -> None:
         sequence, state = piece.sequence, self.state

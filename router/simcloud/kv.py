@@ -162,7 +162,29 @@ class KvPool:
             blocks -= span.count
             self._drop(number, span)
 
+    def hold_all(self, keys: tuple[int, ...]) -> int:
+        """Content that is no sequence's, an adapter's; how many of its blocks were not here."""
+        missing = [key for key in keys if key not in self._cached]
+        for key in keys:
+            if key in self._cached:
+                self._hold(key)
+        self.take(len(missing))
+        for key in missing:
+            self._cached[key] = NOBODY
+            self._references[key] = 1
+        return len(missing)
+
+    def let_go_all(self, keys: tuple[int, ...]) -> None:
+        for key in keys:
+            self._let_go(key)
+
     # -- giving back
+
+    def publish(self, sequence: Sequence, keys: tuple[int, ...]) -> None:
+        """What all its full blocks hold, answer included, for prompts that contain it."""
+        if self.sharing:
+            sequence.keys = keys
+            self._publish(sequence, sequence.computed // self.block_tokens)
 
     def release(self, sequence: Sequence, comes_back: bool) -> None:
         """All blocks of a sequence; its last ones will be taken first."""

@@ -6,7 +6,7 @@ true length of the answer is in the Job, which only the engine opens.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +35,23 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """``output_tokens`` None: it ends when somebody says so, or at the request's bound."""
+    """``output_tokens`` None: it ends when somebody says so, or at the request's bound.
+
+    ``transcript`` names prompt and answer as a request's ``prefix`` names a prompt, if a later prompt may
+    contain both.
+    """
 
     request: Request
     output_tokens: int | None = None
+    transcript: tuple[int, ...] = ()
 
     @property
     def length(self) -> int:
         bound = self.request.max_tokens
         return bound if self.output_tokens is None else min(self.output_tokens, bound)
+
+    def arriving(self, at_s: float) -> Job:
+        return replace(self, request=replace(self.request, arrived_s=at_s))
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,9 +47,12 @@ class PrefillFirst:
         entering: list[Admission] = []
         inside: list[Sequence] = []
         for sequence in state.waiting:
+            if not state.adapter_allowed(sequence, inside):
+                continue
             entry = Admission(sequence, state.kv.cached_blocks(sequence, taken))
             tokens = sequence.target - entry.start(state.kv)
             needs = state.kv.shortage(sequence, entry.cached, sequence.target)
+            needs += state.adapter_needs(sequence, inside)
             if len(state.running) + len(entering) >= self.max_sequences or (entering and tokens > budget):
                 break
             if not self.gate.admits(state, sequence, inside, needs, state.kv.free - taken):

@@ -72,11 +72,14 @@ class Vllm:
         for sequence in state.waiting:
             if budget <= 0 or room <= 0:
                 return
+            if not state.adapter_allowed(sequence, inside):
+                continue
             entry = Admission(sequence, state.kv.cached_blocks(sequence, taken))
+            pages = state.adapter_needs(sequence, inside)
             start = entry.start(state.kv)
             tokens = min(sequence.target - start, budget)
             must_fit = sequence.target if self.whole_prompt_fits else start + tokens
-            needs = state.kv.shortage(sequence, entry.cached, must_fit)
+            needs = state.kv.shortage(sequence, entry.cached, must_fit) + pages
             if not self.gate.admits(state, sequence, inside, needs, state.kv.free - taken):
                 return
             if self.gate.reserves:
@@ -85,6 +88,7 @@ class Vllm:
                 taken += state.kv.shortage(sequence, entry.cached, bound)
             else:
                 taken += state.kv.shortage(sequence, entry.cached, start + tokens)
+            taken += pages
             budget -= tokens
             room -= 1
             inside.append(sequence)

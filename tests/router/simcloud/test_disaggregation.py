@@ -186,5 +186,3 @@ def test_a_shared_link_carries_all_it_can(starts: list[tuple[float, float]]) -> 
         link.finish_first()
     assert ended == len(starts)
     assert link.busy_s == pytest.approx(sum(size for _, size in starts) / 50.0)
-
-
