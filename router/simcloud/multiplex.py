@@ -68,7 +68,7 @@ class Multiplexer:
         largest = max(tenant.weight_bytes for tenant in tenants)
         if largest > weights_room_bytes:
             raise InvalidSimulation(
-                f"A model of {largest / 1e9:.0f} GB does not fit {weights_room_bytes / 1e9:.0f} GB for weights.",
+                f"A model of {largest / 1e9:.3g} GB does not fit {weights_room_bytes / 1e9:.3g} GB.",
                 "Leave more of the memory to weights, or use a larger GPU.",
             )
         self.tenants = {tenant.name: tenant for tenant in tenants}
