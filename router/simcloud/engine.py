@@ -18,6 +18,7 @@ from router.simcloud.kv import KvPool, content_keys
 from router.simcloud.lora import Adapters
 from router.simcloud.metrics import Recorder
 from router.simcloud.request import Completed, Job, Rejected, Request
+from router.simcloud.sampling import Families
 from router.simcloud.scheduler import Admission, Piece, Plan, Scheduler
 from router.simcloud.state import DecodeGroup, Sequence, ServerState, Waiting
 from router.simcloud.step_cost import Chunk, StepCost, Work
@@ -76,6 +77,7 @@ class Engine:
         self._lengths: dict[int, int] = {}  # true lengths: nothing that schedules reads them
         self._planned: deque[Step] = deque()
         self._done = 0
+        self.families = Families()
         self._transcripts: dict[int, tuple[int, ...]] = {}
         self._holds = holds
         self._held: dict[int, Sequence] = {}  # ended, and still in their blocks
@@ -145,6 +147,7 @@ class Engine:
             self._recorder.rejected(rejected)
             return rejected
         self._lengths[request.id] = job.length
+        self.families.expect(job)
         if job.transcript:
             self._transcripts[request.id] = job.transcript
         self.state.waiting.push(Sequence(request, keys=content_keys(request, kv.block_tokens)))
@@ -214,9 +217,12 @@ class Engine:
         length = self._lengths.pop(request.id)
         state.recent_lengths.append(length)
         state.ghosts += 1
+        ended = self.families.ended(sequence, length)
+        if ended is None:
+            return
         self._done += 1
         completed = Completed(
-            request,
+            ended[0],
             length,
             max(sequence.admitted_s, request.arrived_s),
             sequence.first_token_s,
@@ -224,6 +230,7 @@ class Engine:
             sequence.preemptions,
             sequence.cached_tokens,
             self.replica,
+            ended[1],
         )
         self._recorder.finished(completed)
         if self.on_done is not None:
@@ -263,6 +270,9 @@ class Engine:
         overlapped = state.adapters is not None and state.adapters.lora.overlapped
         step.seconds = moved_s + (max(compute_s, adapters_s) if overlapped else compute_s + adapters_s)
         step.sequences = step.decodes + len(chunks)
+        for piece in plan.pieces:
+            if self.families.grows(piece.sequence) and piece.sequence.generated:
+                self._fork(piece.sequence, step)
         self._planned.append(step)
         self._recorder.kv_used(state.kv.used)
 
@@ -318,11 +328,31 @@ class Engine:
         del state.prefilling[sequence.request.id]
         sequence.generated += 1
         step.first.append(sequence)
+        if not self.families.grows(sequence):
+            self._go_on(sequence, step)
+
+    def _go_on(self, sequence: Sequence, step: Step) -> None:
         left = self._lengths[sequence.request.id] - sequence.generated
         if left > 0:
-            state.decoding.join(sequence, left)
+            self.state.decoding.join(sequence, left)
         else:
             step.ends.append(sequence)
+
+    def _fork(self, sequence: Sequence, step: Step) -> None:
+        """Its samples go on from here, each with a last block of its own."""
+        state = self.state
+        members = self.families.split(state, sequence, self._lengths)
+        step.first += members[1:]
+        for member in members[1:]:
+            if state.adapters is not None:
+                state.adapters.enter(state.kv, member.request)
+        for member in members:
+            ends = self._lengths[member.request.id] == member.generated
+            if ends or self.families.write(state, member):
+                self._go_on(member, step)
+            else:
+                state.prefilling[member.request.id] = member
+                self._preempt(member)
 
     # -- steps that only decode
 

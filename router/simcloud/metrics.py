@@ -138,7 +138,7 @@ class Recorder:
 
     def finished(self, completed: Completed) -> None:
         self._completed += 1
-        self._output_tokens += completed.output_tokens
+        self._output_tokens += completed.output_tokens + completed.other_tokens
         self._last_end_s = max(self._last_end_s, completed.finished_s)
         self.ttft.add(completed.ttft_s)
         self.e2e.add(completed.e2e_s)

@@ -224,6 +224,11 @@ class ServerState:
     adapters: Adapters | None = None
     recent_lengths: deque[int] = field(default_factory=lambda: deque(maxlen=1000))  # of completed answers
 
+    @property
+    def seats(self) -> int:
+        """Sequences that run or will, once prompts with several samples are computed."""
+        return len(self.running) + sum(each.request.samples - 1 for each in self.prefilling.values())
+
     def adapter_allowed(self, sequence: Sequence, entering: Iterable[Sequence]) -> bool:
         if self.adapters is None or not sequence.request.adapter:
             return True

@@ -43,7 +43,7 @@ class PrefillFirst:
         return Plan(True, repeats=UNTIL_CHANGE if self.gate.steady or not state.waiting else 1)
 
     def _entering(self, state: ServerState) -> list[Admission]:
-        budget, taken = self.token_budget, 0
+        budget, taken, seats = self.token_budget, 0, state.seats
         entering: list[Admission] = []
         inside: list[Sequence] = []
         for sequence in state.waiting:
@@ -53,7 +53,8 @@ class PrefillFirst:
             tokens = sequence.target - entry.start(state.kv)
             needs = state.kv.shortage(sequence, entry.cached, sequence.target)
             needs += state.adapter_needs(sequence, inside)
-            if len(state.running) + len(entering) >= self.max_sequences or (entering and tokens > budget):
+            seats += sequence.request.samples
+            if seats > self.max_sequences or (entering and tokens > budget):
                 break
             if not self.gate.admits(state, sequence, inside, needs, state.kv.free - taken):
                 break

@@ -67,10 +67,10 @@ class Vllm:
 
     def _entering(self, state: ServerState, budget: int, taken: int) -> Iterator[tuple[Admission, Piece]]:
         """``taken``: blocks that those who run take first; they may push out what a waiting one had left."""
-        room = self.max_sequences - len(state.running)
+        room = self.max_sequences - state.seats
         inside: list[Sequence] = []
         for sequence in state.waiting:
-            if budget <= 0 or room <= 0:
+            if budget <= 0 or room < sequence.request.samples:
                 return
             if not state.adapter_allowed(sequence, inside):
                 continue
@@ -90,6 +90,6 @@ class Vllm:
                 taken += state.kv.shortage(sequence, entry.cached, start + tokens)
             taken += pages
             budget -= tokens
-            room -= 1
+            room -= sequence.request.samples
             inside.append(sequence)
             yield entry, Piece(sequence, tokens)
