@@ -24,7 +24,7 @@ NAME_TOKENS = 16
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """``parents`` are places of earlier calls of the task. ``pause_s`` passes (a tool runs) before it starts."""
+    """``parents``: places of the task's earlier calls. ``pause_s`` passes (a tool runs) before it starts."""
 
     own_tokens: int
     output_tokens: int
@@ -208,7 +208,9 @@ def chain(calls: int, own: Draw, output: Draw, draw: random.Random, pause_s: flo
     )
 
 
-def fan_out(width: int, own: Draw, output: Draw, draw: random.Random, pause_s: float = 0.0) -> tuple[Call, ...]:
+def fan_out(
+    width: int, own: Draw, output: Draw, draw: random.Random, pause_s: float = 0.0
+) -> tuple[Call, ...]:
     """A plan, ``width`` calls that carry parts of it out at once, and one that reads all their answers."""
     plan = Call(own(draw), output(draw))
     parts = [Call(own(draw), output(draw), (0,), pause_s) for _ in range(width)]

@@ -153,6 +153,11 @@ class Recorder:
 
     # -- what came out
 
+    def of_the_whole(self, each: Callable[[Completed | Rejected], None] | None) -> Recorder:
+        """An empty one of no machine, that others' counts can join."""
+        rate = self._usd_per_hour
+        return Recorder(self._kv_capacity, level=self._level, usd_per_hour=rate, replicas=0, each=each)
+
     def absorb(self, other: Recorder, answers: bool = True) -> None:
         """Another machine's counts join this one's; without ``answers`` only what the machine did."""
         self._replicas += other._replicas

@@ -41,7 +41,11 @@ class Run:
         self.tasks: dict[int, TaskDone] = {}
         self.engines = [
             Engine(
-                scheduler, cost, KvPool(blocks, sharing=sharing), Recorder(199, each=self._call), replica=place
+                scheduler,
+                cost,
+                KvPool(blocks, sharing=sharing),
+                Recorder(199, each=self._call),
+                replica=place,
             )
             for place in range(replicas)
         ]
@@ -93,7 +97,7 @@ def test_a_fan_out_waits_for_its_last_part() -> None:
 
 
 def test_earlier_tasks_first_ends_a_task_sooner() -> None:
-    """One at a time. Task 0's second call comes at 20 ms, when task 1 (there since 5 ms) has waited longer."""
+    """One at a time. Task 0's second call comes at 20 ms, after task 1 (there since 5 ms)."""
     tasks = [
         Task(0, 0.0, (Call(16, 2), Call(16, 2, (0,)))),
         Task(1, 0.005, (Call(16, 4),)),

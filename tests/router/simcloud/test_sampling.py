@@ -54,7 +54,7 @@ class Run:
 
 
 def test_a_block_is_copied_only_when_written_with_other_readers() -> None:
-    """20 tokens: a full block and one with 4. Of three readers two copy the second, the last writes into it."""
+    """20 tokens: a full block and one with 4. Two of three readers copy it, the last writes into it."""
     kv = KvPool(11)
     parent, *children = (Sequence(job(number, 0.0, 20, 9).request, computed=20) for number in range(3))
     kv.grow(parent, 20)
@@ -79,7 +79,7 @@ def test_full_blocks_are_never_copied() -> None:
 
 
 def test_three_answers_by_hand() -> None:
-    """One prompt step, then answers of 2, 5 and 3 tokens; one request with 10 tokens that ends with the last."""
+    """One prompt step, then answers of 2, 5 and 3 tokens; one request, which ends with the last."""
     run = Run([several(job(0, 0.0, 20, 5), 3, 2, 3)])
     assert run.end_ms(0) == 50
     assert (run.done[0].output_tokens, run.done[0].other_tokens) == (5, 5)
@@ -109,7 +109,7 @@ SCHEDULERS: list[Scheduler] = [Vllm(64, 8, asynchronous=False), Vllm(64, 8), Pre
 @given(jobs=workloads(), most=st.integers(1, 5), sharing=st.booleans())
 @settings(max_examples=30, deadline=None)
 def test_laws(scheduler: Scheduler, jobs: list[Job], most: int, sharing: bool) -> None:
-    """All samples of all requests end once, blocks are conserved, leaps change nothing, and again is the same."""
+    """All samples end once, blocks are conserved, leaps change nothing, and again is the same."""
     asked = [
         several(each, 1 + each.request.id % most, *(1 + each.length * part // 4 for part in range(1, 4)))
         for each in jobs
