@@ -19,6 +19,7 @@ from localchat.errors import LocalchatError, UsageError
 
 if TYPE_CHECKING:
     from router.simcloud.deployment import Deployment
+    from router.simcloud.fleet import Fleet
     from router.simcloud.metrics import Summary
     from router.simcloud.request import Completed, Job, Rejected
 
@@ -68,6 +69,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--max-tokens", type=int, default=0, metavar="N", help="bound on answers that schedulers see")
     add("--no-prefix-cache", action="store_true", help="forget freed blocks at once")
     add("--no-async-scheduling", action="store_true", help="vllm: plan a step only when the last has ended")
+    add("--replicas", type=int, default=1, metavar="N", help="copies of all this, default: 1")
+    add("--balancer", default="round-robin", metavar="NAME", help="round-robin, least-loaded, prefix-aware")
+    add(
+        "--prefill-replicas",
+        type=int,
+        default=0,
+        metavar="N",
+        help="these compute prompts, the others answers",
+    )
+    add("--link", type=float, default=25.0, metavar="GB/S", help="between them, shared; default: %(default)s")
+    add("--adapters", type=int, default=0, metavar="N", help="requests use N LoRA adapters in turn")
+    add("--lora-rank", type=int, default=16, metavar="N", help="of each adapter, default: %(default)s")
+    add("--max-loras", type=int, default=32, metavar="N", help="different adapters in a step at most")
+    add("--samples", type=int, default=1, metavar="N", help="answers to each prompt, default: 1")
     add("--seed", type=int, default=0, metavar="N", help="for policies that draw lots")
     add("--slo-ttft", type=float, metavar="S", help="service level: first token within S seconds")
     add("--slo-tpot", type=float, metavar="S", help="service level: seconds per further token")
@@ -87,18 +102,48 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from router.simcloud.deployment import build
-    from router.simcloud.loop import Loop
+    from router.simcloud.fleet import open_fleet
     from router.simcloud.trace_files import open_trace
 
     began_s = time.process_time()
     trace = open_trace(args.requests, args.max_tokens)
     with _each_request(args.per_request) as each:
-        parts = build(_deployment(args), each)
-        Loop([parts.engine], _with_predictions(trace, args.predict, args.seed)).run()
-    summary = parts.recorder.summary()
+        deployment, jobs = _variants(args, _with_predictions(trace, args.predict, args.seed))
+        service = open_fleet(deployment, _fleet(args), each)
+        service.run(jobs)
+    summary = service.summary()
     _print(summary, time.process_time() - began_s, args.json)
     return 0
+
+
+def _fleet(args: argparse.Namespace) -> Fleet:
+    from router.simcloud.fleet import Fleet
+
+    return Fleet(args.replicas, args.balancer, args.prefill_replicas, args.link * 1e9)
+
+
+def _variants(args: argparse.Namespace, jobs: Iterable[Job]) -> tuple[Deployment, Iterable[Job]]:
+    """Adapters and several samples, where they are asked for."""
+    from dataclasses import replace
+
+    from router.simcloud.fleet import check_policy, over_adapters, sampled
+    from router.simcloud.llm import find_llm
+    from router.simcloud.lora import Lora, adapter_bytes
+
+    deployment = _deployment(args)
+    if args.samples < 1 or args.adapters < 0 or args.lora_rank < 1:
+        raise UsageError("--samples and --lora-rank are at least 1, --adapters is not negative.")
+    if args.adapters:
+        check_policy(deployment, "Adapters")
+        size = adapter_bytes(find_llm(args.model), args.lora_rank)
+        deployment = replace(deployment, lora=Lora(size, args.max_loras))
+        jobs = over_adapters(jobs, args.adapters)
+    if args.samples > 1:
+        check_policy(deployment, "Several samples")
+        if args.samples > (args.max_num_seqs or 256) or args.prefill_replicas:
+            raise UsageError("--samples exceeds --max-num-seqs, or is used with --prefill-replicas.")
+        jobs = sampled(jobs, args.samples)
+    return deployment, jobs
 
 
 def _with_predictions(jobs: Iterable[Job], how: str | None, seed: int) -> Iterable[Job]:

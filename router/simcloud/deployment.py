@@ -14,6 +14,7 @@ from router.simcloud.engine import Engine, Swap
 from router.simcloud.gpu import Gpu, find_gpu
 from router.simcloud.kv import KvPool
 from router.simcloud.llm import Llm, find_llm
+from router.simcloud.lora import Adapters, Lora, MixedBatches
 from router.simcloud.metrics import Recorder, ServiceLevel
 from router.simcloud.request import Completed, Rejected
 from router.simcloud.roofline import Roofline
@@ -44,6 +45,7 @@ class Deployment:
     leaps: bool = True
     swap_bytes_per_s: float | None = None  # None: preempted sequences are computed again
     level: ServiceLevel | None = None
+    lora: Lora | None = None
     options: Mapping[str, object] = field(default_factory=dict)  # of the policy, see schedulers.Options
 
     @property
@@ -60,7 +62,12 @@ class Parts:
     kv: KvPool
 
 
-def build(deployment: Deployment, each: Callable[[Completed | Rejected], None] | None = None) -> Parts:
+def build(
+    deployment: Deployment,
+    each: Callable[[Completed | Rejected], None] | None = None,
+    replica: int = 0,
+    holds: bool = False,
+) -> Parts:
     if deployment.gpus < 1 or not (deployment.swap_bytes_per_s is None or deployment.swap_bytes_per_s > 0):
         raise InvalidSimulation("There must be at least one GPU, and a link that carries something.")
     llm, gpu = find_llm(deployment.model), find_gpu(deployment.gpu)
@@ -80,7 +87,21 @@ def build(deployment: Deployment, each: Callable[[Completed | Rejected], None] |
     cost = step_cost(llm, gpu, deployment)
     rate = deployment.swap_bytes_per_s
     swap = None if rate is None else Swap(llm.kv_bytes_per_token, rate)
-    engine = Engine(scheduler, cost, kv, recorder, leaps=deployment.leaps, swap=swap)
+    adapters = None
+    if deployment.lora is not None:
+        adapters = Adapters(deployment.lora, llm.kv_bytes_per_token * block_tokens)
+        cost = MixedBatches(cost, adapters, deployment.lora.bytes_each / (gpu.bytes_per_s * deployment.gpus))
+    engine = Engine(
+        scheduler,
+        cost,
+        kv,
+        recorder,
+        leaps=deployment.leaps,
+        swap=swap,
+        replica=replica,
+        holds=holds,
+        adapters=adapters,
+    )
     return Parts(engine, recorder, scheduler, cost, kv)
 
 

@@ -11,12 +11,14 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from router.simcloud.clock import SAME_MOMENT_S, Clock
 from router.simcloud.kv import KvPool, content_keys
+from router.simcloud.lora import Adapters
 from router.simcloud.metrics import Recorder
-from router.simcloud.request import Completed, Job, Rejected
+from router.simcloud.request import Completed, Job, Rejected, Request
+from router.simcloud.sampling import Families
 from router.simcloud.scheduler import Admission, Piece, Plan, Scheduler
 from router.simcloud.state import DecodeGroup, Sequence, ServerState, Waiting
 from router.simcloud.step_cost import Chunk, StepCost, Work
@@ -58,8 +60,12 @@ class Engine:
         swap: Swap | None = None,
         replica: int = 0,
         on_done: Callable[[Completed], None] | None = None,
+        holds: bool = False,
+        adapters: Adapters | None = None,
     ) -> None:
-        self.state = ServerState(kv, Waiting(scheduler.order), DecodeGroup(kv.block_tokens))
+        """``holds``: who ends keeps its blocks until ``let_go``."""
+        waiting, decoding = Waiting(scheduler.order), DecodeGroup(kv.block_tokens)
+        self.state = ServerState(kv, waiting, decoding, adapters=adapters)
         self.scheduler = scheduler
         self.replica = replica
         self.on_done = on_done
@@ -71,6 +77,11 @@ class Engine:
         self._lengths: dict[int, int] = {}  # true lengths: nothing that schedules reads them
         self._planned: deque[Step] = deque()
         self._done = 0
+        self.families = Families()
+        self._transcripts: dict[int, tuple[int, ...]] = {}
+        self._holds = holds
+        self._held: dict[int, Sequence] = {}  # ended, and still in their blocks
+        self._blocked = False  # a queue, and nothing to do before blocks are let go
 
     @property
     def now_s(self) -> float:
@@ -78,7 +89,50 @@ class Engine:
 
     @property
     def busy(self) -> bool:
+        if self._blocked:
+            return False
         return bool(self.state.running or self.state.waiting or self._planned)
+
+    def tell(self, listener: Callable[[Completed], None]) -> None:
+        """Another one who hears what ends, after those before."""
+        before = self.on_done
+
+        def both(completed: Completed) -> None:
+            if before is not None:
+                before(completed)
+            listener(completed)
+
+        self.on_done = both
+
+    def fits(self, request: Request) -> bool:
+        """Whether it could ever run here, alone."""
+        kv = self.state.kv
+        pages = self.state.adapters.blocks if self.state.adapters and request.adapter else 0
+        return kv.blocks_for(request.bound_tokens) + pages <= kv.capacity
+
+    def wait_until(self, at_s: float) -> None:
+        """Nothing happens here before: somebody else uses the GPU, or there is nothing to do."""
+        self._clock.jump(at_s)
+
+    def let_go(self, number: int, at_s: float) -> None:
+        """An ended sequence's blocks are free from ``at_s`` on."""
+        if not self.busy:
+            self._clock.jump(at_s)
+        self._blocked = False
+        self.state.kv.release(self._held.pop(number), comes_back=False)
+
+    def receive(self, job: Job, sofar: Completed, at_s: float) -> None:
+        """Queue a request whose prompt was computed elsewhere; its keys and values came with it."""
+        if not self.busy:
+            self._clock.jump(at_s)
+        request = job.request
+        self._recorder.arrived(request.arrived_s)
+        self._lengths[request.id] = job.length
+        keys = content_keys(request, self.state.kv.block_tokens)
+        sequence = Sequence(request, generated=sofar.output_tokens, keys=keys, swapped=request.prompt_tokens)
+        sequence.admitted_s, sequence.first_token_s = sofar.admitted_s, sofar.first_token_s
+        sequence.cached_tokens = sofar.cached_tokens
+        self.state.waiting.push(sequence)
 
     def submit(self, job: Job) -> Rejected | None:
         """Queue it; a request that can never fit is rejected at once."""
@@ -87,11 +141,15 @@ class Engine:
             self._clock.jump(request.arrived_s)
         self._recorder.arrived(request.arrived_s)
         kv = self.state.kv
-        if kv.blocks_for(request.bound_tokens) > kv.capacity:
+        self._blocked = False
+        if not self.fits(request):
             rejected = Rejected(request, request.arrived_s, "larger than the KV cache")
             self._recorder.rejected(rejected)
             return rejected
         self._lengths[request.id] = job.length
+        self.families.expect(job)
+        if job.transcript:
+            self._transcripts[request.id] = job.transcript
         self.state.waiting.push(Sequence(request, keys=content_keys(request, kv.block_tokens)))
         return None
 
@@ -122,6 +180,9 @@ class Engine:
             self._decode_only(plan, until_s)
         elif not self._planned:
             if state.waiting and not state.running:
+                if self._held:
+                    self._blocked = True
+                    return False
                 raise AssertionError(f"{self.scheduler.name} leaves the engine idle with a queue")
             return False
         else:
@@ -146,13 +207,22 @@ class Engine:
         request = sequence.request
         state = self.state
         del state.running[request.id]
-        state.kv.release(sequence, comes_back=False)
+        self._publish_answer(sequence)
+        if self._holds:
+            self._held[request.id] = sequence
+        else:
+            state.kv.release(sequence, comes_back=False)
+        if state.adapters is not None:
+            state.adapters.leave(state.kv, request)
         length = self._lengths.pop(request.id)
         state.recent_lengths.append(length)
         state.ghosts += 1
+        ended = self.families.ended(sequence, length)
+        if ended is None:
+            return
         self._done += 1
         completed = Completed(
-            request,
+            ended[0],
             length,
             max(sequence.admitted_s, request.arrived_s),
             sequence.first_token_s,
@@ -160,10 +230,18 @@ class Engine:
             sequence.preemptions,
             sequence.cached_tokens,
             self.replica,
+            ended[1],
         )
         self._recorder.finished(completed)
         if self.on_done is not None:
             self.on_done(completed)
+
+    def _publish_answer(self, sequence: Sequence) -> None:
+        names = self._transcripts.pop(sequence.request.id, None)
+        if names is not None:
+            kv = self.state.kv
+            whole = replace(sequence.request, prompt_tokens=sequence.computed, prefix=names)
+            kv.publish(sequence, content_keys(whole, kv.block_tokens))
 
     # -- steps that compute prompts, or preempt
 
@@ -179,6 +257,7 @@ class Engine:
             step.waits = group.count
         work_context = group.context + sum(sequence.computed for sequence in step.ends)
         moved_s += sum(self._admit(admission) for admission in plan.admit)
+        adapters_s = sum(self._bring_adapter(admission) for admission in plan.admit)
         chunks = []
         for piece in plan.pieces:
             chunks.append(Chunk(piece.tokens, piece.sequence.computed))
@@ -187,8 +266,13 @@ class Engine:
         work = Work(step.decodes, work_context if step.decodes else 0, self._padded(chunks), sampled)
         if not work.tokens and not moved_s:
             return
-        step.seconds = moved_s + (self._cost.step_s(work) if work.tokens else 0.0)
+        compute_s = self._cost.step_s(work) if work.tokens else 0.0
+        overlapped = state.adapters is not None and state.adapters.lora.overlapped
+        step.seconds = moved_s + (max(compute_s, adapters_s) if overlapped else compute_s + adapters_s)
         step.sequences = step.decodes + len(chunks)
+        for piece in plan.pieces:
+            if self.families.grows(piece.sequence) and piece.sequence.generated:
+                self._fork(piece.sequence, step)
         self._planned.append(step)
         self._recorder.kv_used(state.kv.used)
 
@@ -201,6 +285,8 @@ class Engine:
         else:
             del state.prefilling[victim.request.id]
         state.kv.release(victim, comes_back=True)
+        if state.adapters is not None:
+            state.adapters.leave(state.kv, victim.request)
         del state.running[victim.request.id]
         victim.swapped = victim.computed if self._swap else 0
         victim.computed = 0
@@ -229,6 +315,10 @@ class Engine:
             self._recorder.admitted(sequence.target, sequence.computed)
         return self._swap.seconds(moved) if self._swap and moved else 0.0
 
+    def _bring_adapter(self, admission: Admission) -> float:
+        adapters = self.state.adapters
+        return adapters.enter(self.state.kv, admission.sequence.request) if adapters else 0.0
+
     def _compute(self, piece: Piece, step: Step) -> None:
         sequence, state = piece.sequence, self.state
         sequence.computed += piece.tokens
@@ -238,11 +328,31 @@ class Engine:
         del state.prefilling[sequence.request.id]
         sequence.generated += 1
         step.first.append(sequence)
+        if not self.families.grows(sequence):
+            self._go_on(sequence, step)
+
+    def _go_on(self, sequence: Sequence, step: Step) -> None:
         left = self._lengths[sequence.request.id] - sequence.generated
         if left > 0:
-            state.decoding.join(sequence, left)
+            self.state.decoding.join(sequence, left)
         else:
             step.ends.append(sequence)
+
+    def _fork(self, sequence: Sequence, step: Step) -> None:
+        """Its samples go on from here, each with a last block of its own."""
+        state = self.state
+        members = self.families.split(state, sequence, self._lengths)
+        step.first += members[1:]
+        for member in members[1:]:
+            if state.adapters is not None:
+                state.adapters.enter(state.kv, member.request)
+        for member in members:
+            ends = self._lengths[member.request.id] == member.generated
+            if ends or self.families.write(state, member):
+                self._go_on(member, step)
+            else:
+                state.prefilling[member.request.id] = member
+                self._preempt(member)
 
     # -- steps that only decode
 

@@ -9,6 +9,7 @@ ones a span. Does not know steps, time or policies.
 
 from __future__ import annotations
 
+from collections.abc import Sequence as Several
 from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from router.simcloud.state import Sequence
 
 NOBODY = -1
+FIRST_FORK = 1 << 64
+"""Keys of blocks that samples share begin here, above any content's hash."""
 
 
 @dataclass(slots=True, eq=False)
@@ -40,6 +43,7 @@ class KvPool:
 
     __slots__ = (
         "_cached",
+        "_forks",
         "_last",
         "_numbers",
         "_own",
@@ -61,6 +65,7 @@ class KvPool:
         self.sharing = sharing
         self.capacity = self.free = total_blocks - 1
         self._numbers = count()
+        self._forks = count(FIRST_FORK)
         self._queue: dict[int, Span] = {}  # in the order they were freed
         self._last: Span | None = None  # the newest, if more may be added to it
         self._cached: dict[int, int] = {}  # shared block's key -> its number in the queue, NOBODY while held
@@ -118,6 +123,10 @@ class KvPool:
         """Blocks that stay in use when this sequence gives them back."""
         return sum(1 for key in sequence.shared if self._references[key] > 1)
 
+    def known(self, keys: tuple[int, ...]) -> int:
+        """How many blocks with this content, from the first on, are here now."""
+        return next((place for place, key in enumerate(keys) if key not in self._cached), len(keys))
+
     # -- taking
 
     def begin(self, sequence: Sequence, cached: int) -> None:
@@ -158,7 +167,65 @@ class KvPool:
             blocks -= span.count
             self._drop(number, span)
 
+    def hold_all(self, keys: tuple[int, ...]) -> int:
+        """Content that is no sequence's, an adapter's; how many of its blocks were not here."""
+        missing = [key for key in keys if key not in self._cached]
+        for key in keys:
+            if key in self._cached:
+                self._hold(key)
+        self.take(len(missing))
+        for key in missing:
+            self._cached[key] = NOBODY
+            self._references[key] = 1
+        return len(missing)
+
+    def let_go_all(self, keys: tuple[int, ...]) -> None:
+        for key in keys:
+            self._let_go(key)
+
+    # -- several answers to one prompt
+
+    def fork(self, sequence: Sequence, children: Several[Sequence]) -> None:
+        """The children hold the same blocks, the last, unfinished one too; nothing is copied."""
+        for _ in range(sequence.private):
+            key = next(self._forks)
+            self._cached[key] = NOBODY
+            self._references[key] = 1
+            sequence.shared += (key,)
+        sequence.private = 0
+        keys = sequence.shared[: sequence.computed // self.block_tokens]
+        for each in (sequence, *children):
+            each.keys = keys
+        for child in children:
+            child.shared = sequence.shared
+            for key in child.shared:
+                self._references[key] += 1
+
+    def must_copy(self, sequence: Sequence) -> bool:
+        """Whether the block its next token goes into has other readers."""
+        unfinished = sequence.computed % self.block_tokens and not sequence.private
+        return bool(unfinished) and self._references[sequence.shared[-1]] > 1
+
+    def write(self, sequence: Sequence) -> bool:
+        """Makes that block its own: a copy, if others read it; True if it was copied."""
+        if not sequence.computed % self.block_tokens or sequence.private:
+            return False
+        copied, key = self.must_copy(sequence), sequence.shared[-1]
+        if copied:
+            self.take(1)
+            self._references[key] -= 1
+        else:
+            del self._cached[key], self._references[key]
+        sequence.shared, sequence.private = sequence.shared[:-1], 1
+        return copied
+
     # -- giving back
+
+    def publish(self, sequence: Sequence, keys: tuple[int, ...]) -> None:
+        """What all its full blocks hold, answer included, for prompts that contain it."""
+        if self.sharing:
+            sequence.keys = keys
+            self._publish(sequence, sequence.computed // self.block_tokens)
 
     def release(self, sequence: Sequence, comes_back: bool) -> None:
         """All blocks of a sequence; its last ones will be taken first."""

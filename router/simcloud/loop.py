@@ -24,7 +24,8 @@ def first_engine(job: Job, engines: Sequence[Engine]) -> Engine:
 
 class Loop:
     """``jobs`` in order of arrival. ``dependent``: ends of requests may cause events (``at``), so engines
-    advance only as far as no other engine can still cause something before."""
+    advance only as far as no other engine can still cause something before; ends in ``quiet`` engines
+    never do. ``submit`` instead of ``route``: what becomes of a job."""
 
     def __init__(
         self,
@@ -32,11 +33,16 @@ class Loop:
         jobs: Iterable[Job],
         route: Route = first_engine,
         dependent: bool = False,
+        quiet: Sequence[Engine] = (),
+        submit: Callable[[Job], None] | None = None,
     ) -> None:
         self.engines = tuple(engines)
+        self._quiet = tuple(quiet)
+        self._causes = tuple(engine for engine in engines if engine not in self._quiet)
         self.arrived = 0
         self._jobs: Iterator[Job] = iter(jobs)
         self._route = route
+        self._submit = submit or self._to_an_engine
         self._dependent = dependent
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = count()
@@ -48,6 +54,9 @@ class Loop:
 
     def submit(self, job: Job) -> None:
         self.arrived += 1
+        self._submit(job)
+
+    def _to_an_engine(self, job: Job) -> None:
         self._route(job, self.engines).submit(job)
 
     def run(self, progress: Callable[[int, float], None] | None = None) -> None:
@@ -79,7 +88,9 @@ class Loop:
             for engine in self.engines:
                 engine.advance(until_s)
             return
-        behind = sorted((engine for engine in self.engines if engine.busy), key=lambda engine: engine.now_s)
+        behind = sorted((engine for engine in self._causes if engine.busy), key=lambda engine: engine.now_s)
+        for engine in self._quiet:
+            engine.advance(min(until_s, behind[0].now_s) if behind else until_s)
         if behind:
             other_s = behind[1].now_s + 2 * SAME_MOMENT_S if len(behind) > 1 else math.inf
             behind[0].advance(min(until_s, other_s), stop_when_done=True)

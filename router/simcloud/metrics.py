@@ -138,7 +138,7 @@ class Recorder:
 
     def finished(self, completed: Completed) -> None:
         self._completed += 1
-        self._output_tokens += completed.output_tokens
+        self._output_tokens += completed.output_tokens + completed.other_tokens
         self._last_end_s = max(self._last_end_s, completed.finished_s)
         self.ttft.add(completed.ttft_s)
         self.e2e.add(completed.e2e_s)
@@ -152,6 +152,43 @@ class Recorder:
             self._each(completed)
 
     # -- what came out
+
+    def of_the_whole(self, each: Callable[[Completed | Rejected], None] | None) -> Recorder:
+        """An empty one of no machine, that others' counts can join."""
+        rate = self._usd_per_hour
+        return Recorder(self._kv_capacity, level=self._level, usd_per_hour=rate, replicas=0, each=each)
+
+    def absorb(self, other: Recorder, answers: bool = True) -> None:
+        """Another machine's counts join this one's; without ``answers`` only what the machine did."""
+        self._replicas += other._replicas
+        self._steps += other._steps
+        self._busy_s += other._busy_s
+        self._sequence_steps += other._sequence_steps
+        self._preemptions += other._preemptions
+        self._prompt_tokens += other._prompt_tokens
+        self._cached_tokens += other._cached_tokens
+        if other._kv_peak * self._kv_capacity > self._kv_peak * other._kv_capacity:
+            self._kv_peak, self._kv_capacity = other._kv_peak, other._kv_capacity
+        if other._first_arrival_s is not None:
+            self.arrived(other._first_arrival_s)
+        self._last_end_s = max(self._last_end_s, other._last_end_s)
+        self.gaps.quantiles.absorb(other.gaps.quantiles)
+        if answers:
+            self._absorb_answers(other)
+
+    def _absorb_answers(self, other: Recorder) -> None:
+        self._completed += other._completed
+        self._rejected += other._rejected
+        self._cancelled += other._cancelled
+        self._met += other._met
+        self._output_tokens += other._output_tokens
+        for mine, theirs in (
+            (self.ttft, other.ttft),
+            (self.tpot, other.tpot),
+            (self.e2e, other.e2e),
+            (self.queued, other.queued),
+        ):
+            mine.absorb(theirs)
 
     def summary(self) -> Summary:
         makespan_s = self._last_end_s - (self._first_arrival_s or 0.0)

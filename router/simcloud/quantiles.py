@@ -58,6 +58,20 @@ class Quantiles:
     def mean(self) -> float | None:
         return self.total / self.count if self.count else None
 
+    def absorb(self, other: Quantiles) -> None:
+        """Another stream's values join this one's."""
+        if other._values is not None:
+            for value in other._values:
+                self.add(value)
+            return
+        if self._values is not None:
+            self._to_bins()
+        self.count += other.count
+        self.total += other.total
+        self.largest = max(self.largest, other.largest)
+        for number, inside in other._bins.items():
+            self._bins[number] = self._bins.get(number, 0) + inside
+
     def at(self, quantiles: Iterable[float]) -> list[float | None]:
         """Values at the quantiles (0 to 1), interpolated between neighbours while exact."""
         wanted = list(quantiles)

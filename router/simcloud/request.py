@@ -6,7 +6,7 @@ true length of the answer is in the Job, which only the engine opens.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,7 @@ class Request:
     prefix: tuple[int, ...] = ()
     prefix_block_tokens: int = 16
     adapter: str = ""
+    samples: int = 1  # answers to the one prompt
 
     @property
     def bound_tokens(self) -> int:
@@ -35,20 +36,35 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """``output_tokens`` None: it ends when somebody says so, or at the request's bound."""
+    """``output_tokens`` None: it ends when somebody says so, or at the request's bound.
+
+    ``transcript`` names prompt and answer as a request's ``prefix`` names a prompt, if a later prompt may
+    contain both.
+    """
 
     request: Request
     output_tokens: int | None = None
+    transcript: tuple[int, ...] = ()
+    other_samples: tuple[int, ...] = ()  # lengths of the answers after the first, if they differ from it
 
     @property
     def length(self) -> int:
         bound = self.request.max_tokens
         return bound if self.output_tokens is None else min(self.output_tokens, bound)
 
+    def length_of(self, sample: int) -> int:
+        if not 0 < sample <= len(self.other_samples):
+            return self.length
+        return min(self.other_samples[sample - 1], self.request.max_tokens)
+
+    def arriving(self, at_s: float) -> Job:
+        return replace(self, request=replace(self.request, arrived_s=at_s))
+
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """One request's life. Times are of the virtual clock."""
+    """One request's life. Times are of the virtual clock. Of several samples it is that of the last to end;
+    ``other_tokens`` are those of the others."""
 
     request: Request
     output_tokens: int
@@ -58,6 +74,7 @@ class Completed:
     preemptions: int
     cached_tokens: int
     replica: int = 0
+    other_tokens: int = 0
 
     @property
     def ttft_s(self) -> float:

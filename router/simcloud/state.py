@@ -9,10 +9,11 @@ from __future__ import annotations
 import heapq
 from bisect import insort
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from router.simcloud.kv import KvPool
+from router.simcloud.lora import Adapters
 from router.simcloud.request import Request
 
 OrderKey = Callable[["Sequence"], tuple[float, ...]]
@@ -220,4 +221,27 @@ class ServerState:
     ghosts: int = 0  # members of a static batch that are done and still computed, as padding
     padded_to: int = 0  # length of a static batch's longest member when it began to decode
     padded_since: int = 0  # and the tick of that
+    adapters: Adapters | None = None
     recent_lengths: deque[int] = field(default_factory=lambda: deque(maxlen=1000))  # of completed answers
+
+    @property
+    def seats(self) -> int:
+        """Sequences that run or will, once prompts with several samples are computed."""
+        return len(self.running) + sum(each.request.samples - 1 for each in self.prefilling.values())
+
+    def adapter_allowed(self, sequence: Sequence, entering: Iterable[Sequence]) -> bool:
+        if self.adapters is None or not sequence.request.adapter:
+            return True
+        return self.adapters.allows(sequence.request, (each.request for each in entering))
+
+    def adapter_needs(self, sequence: Sequence, entering: Iterable[Sequence]) -> int:
+        """Blocks its adapter takes when it enters after ``entering``."""
+        if self.adapters is None or not sequence.request.adapter:
+            return 0
+        return self.adapters.needs(sequence.request, (each.request for each in entering))
+
+    def adapter_gives(self, sequence: Sequence, others: Iterable[Sequence]) -> int:
+        """Blocks its adapter gives back when only ``others`` stay."""
+        if self.adapters is None or not sequence.request.adapter:
+            return 0
+        return self.adapters.gives(sequence.request, (each.request for each in others))

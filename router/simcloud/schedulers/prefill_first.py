@@ -43,14 +43,18 @@ class PrefillFirst:
         return Plan(True, repeats=UNTIL_CHANGE if self.gate.steady or not state.waiting else 1)
 
     def _entering(self, state: ServerState) -> list[Admission]:
-        budget, taken = self.token_budget, 0
+        budget, taken, seats = self.token_budget, 0, state.seats
         entering: list[Admission] = []
         inside: list[Sequence] = []
         for sequence in state.waiting:
+            if not state.adapter_allowed(sequence, inside):
+                continue
             entry = Admission(sequence, state.kv.cached_blocks(sequence, taken))
             tokens = sequence.target - entry.start(state.kv)
             needs = state.kv.shortage(sequence, entry.cached, sequence.target)
-            if len(state.running) + len(entering) >= self.max_sequences or (entering and tokens > budget):
+            needs += state.adapter_needs(sequence, inside)
+            seats += sequence.request.samples
+            if seats > self.max_sequences or (entering and tokens > budget):
                 break
             if not self.gate.admits(state, sequence, inside, needs, state.kv.free - taken):
                 break

@@ -33,6 +33,7 @@ def preempt_in_order(state: ServerState, budget: int, victim_key: OrderKey | Non
             victims.append(victim)
             budget += pieces.pop(victim.request.id, Piece(victim, 0)).tokens
             free += decoding.held(victim) - kv.shared_by_others(victim) + needs.pop(victim.request.id, 0)
+            free += state.adapter_gives(victim, (state.running[number] for number in alive))
             if victim is sequence:
                 break
         if sequence.request.id in alive:
@@ -48,7 +49,7 @@ def preempt_in_order(state: ServerState, budget: int, victim_key: OrderKey | Non
 def preempt_for(state: ServerState, victim_key: OrderKey, room: int, free: int) -> tuple[Sequence, ...]:
     """The least urgent that run, until the queue's first can enter; nobody, unless all are less urgent."""
     first = next(iter(state.waiting))
-    needs = state.kv.blocks_for(first.target)
+    needs = state.kv.blocks_for(first.target) + state.adapter_needs(first, ())
     victims: list[Sequence] = []
     for victim in sorted(state.running.values(), key=victim_key, reverse=True):
         if room > 0 and needs <= free:

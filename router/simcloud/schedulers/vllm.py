@@ -67,16 +67,19 @@ class Vllm:
 
     def _entering(self, state: ServerState, budget: int, taken: int) -> Iterator[tuple[Admission, Piece]]:
         """``taken``: blocks that those who run take first; they may push out what a waiting one had left."""
-        room = self.max_sequences - len(state.running)
+        room = self.max_sequences - state.seats
         inside: list[Sequence] = []
         for sequence in state.waiting:
-            if budget <= 0 or room <= 0:
+            if budget <= 0 or room < sequence.request.samples:
                 return
+            if not state.adapter_allowed(sequence, inside):
+                continue
             entry = Admission(sequence, state.kv.cached_blocks(sequence, taken))
+            pages = state.adapter_needs(sequence, inside)
             start = entry.start(state.kv)
             tokens = min(sequence.target - start, budget)
             must_fit = sequence.target if self.whole_prompt_fits else start + tokens
-            needs = state.kv.shortage(sequence, entry.cached, must_fit)
+            needs = state.kv.shortage(sequence, entry.cached, must_fit) + pages
             if not self.gate.admits(state, sequence, inside, needs, state.kv.free - taken):
                 return
             if self.gate.reserves:
@@ -85,7 +88,8 @@ class Vllm:
                 taken += state.kv.shortage(sequence, entry.cached, bound)
             else:
                 taken += state.kv.shortage(sequence, entry.cached, start + tokens)
+            taken += pages
             budget -= tokens
-            room -= 1
+            room -= sequence.request.samples
             inside.append(sequence)
             yield entry, Piece(sequence, tokens)
