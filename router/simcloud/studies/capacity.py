@@ -82,9 +82,8 @@ def _table(rows: list[Row]) -> Table:
             f" {ANSWER_MEDIAN} tokens (spread {SPREAD}).",
             f"Level: {ATTAINED:.0%} of requests with TTFT <= {LEVEL.ttft_s:g} s and TPOT <="
             f" {1000 * (LEVEL.tpot_s or 0):g} ms, by bisection to 2 %.",
-            "Agrees nearly: half the load costs 1.6 to 1.9 times as much a token, a quarter 2.7 to 3.8 times; less"
-            " than"
-            " double because a full run ends with a tail in which few are left.",
+            "Agrees nearly: half the load costs 1.6 to 1.9 times as much a token, a quarter 2.7 to 3.8 times;"
+            " less than double because a full run ends with a tail in which few are left.",
             "Which bound is reached first differs: TPOT on L4, L40S and A100, TTFT on the RTX 4090 (little"
             " memory"
             " beside the weights), H100 and H200. The L40S is cheapest a token, for list prices of 2024.",
