@@ -1,7 +1,7 @@
-"""``localchat simulate run``: what a deployment would do with a list of requests.
+"""``localchat simulate``: ``run`` says what a deployment would do with a list of requests.
 
-Owns flags, the table for people and the JSON; the simulation is router.simcloud's. Imports
-nothing heavy before it runs.
+Owns flags, the table for people and the JSON; the simulation is router.simcloud's. ``study`` is
+``simulate_study``'s. Imports nothing heavy before it runs.
 """
 
 from __future__ import annotations
@@ -9,17 +9,20 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from localchat.commands import simulate_study
 from localchat.errors import LocalchatError, UsageError
+from localchat.flags import INTERRUPTED
 
 if TYPE_CHECKING:
     from router.simcloud.deployment import Deployment
-    from router.simcloud.fleet import Fleet
+    from router.simcloud.fleet import Fleet, Service
     from router.simcloud.metrics import Summary
     from router.simcloud.request import Completed, Job, Rejected
 
@@ -41,6 +44,8 @@ CSV_COLUMNS = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    summary = "compare policies, memory, order, GPUs: tables and plots beside published figures"
+    simulate_study.add_arguments(actions.add_parser("study", help=summary))
     run_parser = actions.add_parser("run", help="serve a list of requests with one deployment")
     add = run_parser.add_argument
     add(
@@ -96,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
     from router.errors import InvalidSimulation
 
     try:
-        return {"run": _run}[args.action](args)
+        return {"run": _run, "study": simulate_study.run}[args.action](args)
     except InvalidSimulation as error:
         raise UsageError(error.message, error.next_step) from error
 
@@ -110,10 +115,26 @@ def _run(args: argparse.Namespace) -> int:
     with _each_request(args.per_request) as each:
         deployment, jobs = _variants(args, _with_predictions(trace, args.predict, args.seed))
         service = open_fleet(deployment, _fleet(args), each)
-        service.run(jobs)
+        interrupted = _serve(service, jobs, trace.requests)
     summary = service.summary()
-    _print(summary, time.process_time() - began_s, args.json)
-    return 0
+    _print(summary, time.process_time() - began_s, args.json, interrupted)
+    if not interrupted:
+        return 0
+    ended = summary.completed + summary.rejected
+    print(f"localchat: Interrupted after {ended:,} of {trace.requests:,} requests.", file=sys.stderr)
+    return INTERRUPTED
+
+
+def _serve(service: Service, jobs: Iterable[Job], requests: int) -> bool:
+    """Whether somebody interrupted it."""
+    from localchat.commands.progress_bar import progress_bar
+
+    try:
+        with progress_bar("simulating") as progress:
+            service.run(jobs, lambda arrived, at_s: progress(arrived / requests))
+    except KeyboardInterrupt:
+        return True
+    return False
 
 
 def _fleet(args: argparse.Namespace) -> Fleet:
@@ -218,9 +239,9 @@ def _line(outcome: Completed | Rejected) -> list[object]:
     return [*asked, outcome.output_tokens, "completed", *shown, outcome.preemptions, outcome.cached_tokens]
 
 
-def _print(summary: Summary, cpu_s: float, as_json: bool) -> None:
+def _print(summary: Summary, cpu_s: float, as_json: bool, interrupted: bool) -> None:
     if as_json:
-        print(json.dumps({**summary.as_dict(), "cpu_s": cpu_s}, indent=2))
+        print(json.dumps({**summary.as_dict(), "cpu_s": cpu_s, "interrupted": interrupted}, indent=2))
         return
     for line in _table(summary, cpu_s):
         print(line)

@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable, Iterable
 from collections.abc import Sequence as Several
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
 from router.simcloud.state import Sequence, ServerState
@@ -141,12 +142,16 @@ class PastFuture:
 
     def __call__(self, state: ServerState, sequence: Sequence) -> int:
         generated = state.decoding.generated(sequence)
-        longer = sorted(length for length in state.recent_lengths if length > generated)
-        if not longer:
+        length = state.recent_lengths.at(_place(self.seed, sequence.request.id), generated)
+        if length is None:
             return up_to_bound(state, sequence)
-        place = random.Random(self.seed * 1_000_003 + sequence.request.id).random()
-        length = longer[int(place * len(longer))]
         return max(1, min(length, sequence.request.max_tokens) - generated)
+
+
+@lru_cache(maxsize=1 << 16)
+def _place(seed: int, request: int) -> float:
+    """Where in the distribution a request stands: the same each time it is asked."""
+    return random.Random(seed * 1_000_003 + request).random()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ Owns the arithmetic that makes a step cheap: sequences that decode are counted t
 from __future__ import annotations
 
 import heapq
-from bisect import insort
+from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -18,6 +18,8 @@ from router.simcloud.request import Request
 
 OrderKey = Callable[["Sequence"], tuple[float, ...]]
 NOT_DECODING = -1
+RECENT = 1000
+"""Completed answers whose lengths are remembered, as in LightLLM's Past-Future scheduler."""
 
 
 @dataclass(slots=True, eq=False)
@@ -208,6 +210,28 @@ class DecodeGroup:
         return sequence.phase == (self.tick + 1) % self.block_tokens
 
 
+class RecentLengths:
+    """Lengths of the answers that completed last, at most ``RECENT``, also in order of length."""
+
+    __slots__ = ("_latest", "_sorted")
+
+    def __init__(self) -> None:
+        self._latest: deque[int] = deque()
+        self._sorted: list[int] = []
+
+    def append(self, length: int) -> None:
+        if len(self._latest) == RECENT:
+            del self._sorted[bisect_left(self._sorted, self._latest.popleft())]
+        self._latest.append(length)
+        insort(self._sorted, length)
+
+    def at(self, place: float, above: int) -> int | None:
+        """The length at ``place`` (0 to 1) among those longer than ``above``; None if none is."""
+        first = bisect_right(self._sorted, above)
+        longer = len(self._sorted) - first
+        return self._sorted[first + int(place * longer)] if longer else None
+
+
 @dataclass(slots=True, eq=False)
 class ServerState:
     """Everything a scheduler may look at. ``running`` is in order of admission."""
@@ -222,7 +246,7 @@ class ServerState:
     padded_to: int = 0  # length of a static batch's longest member when it began to decode
     padded_since: int = 0  # and the tick of that
     adapters: Adapters | None = None
-    recent_lengths: deque[int] = field(default_factory=lambda: deque(maxlen=1000))  # of completed answers
+    recent_lengths: RecentLengths = field(default_factory=RecentLengths)
 
     @property
     def seats(self) -> int:

@@ -58,6 +58,10 @@ class PrefillFirst:
                 break
             if not self.gate.admits(state, sequence, inside, needs, state.kv.free - taken):
                 break
+            if self.gate.reserves:
+                bound = sequence.request.bound_tokens
+                entry = Admission(sequence, entry.cached, bound)
+                needs = state.kv.shortage(sequence, entry.cached, bound)
             budget -= tokens
             taken += needs
             entering.append(entry)

@@ -1,4 +1,5 @@
-"""Studies: written-down workloads, and what the simulator says of them beside what was published.
+"""Studies: the same requests under several deployments, as tables beside published figures.
 
-Each module owns one question: NAME, SUMMARY and run(seed, progress) -> Table.
+Every module here with ``NAME``, ``SUMMARY`` and ``run`` is a study and is found by listing this
+package (``registry``). Nothing here prints or draws.
 """

@@ -1,15 +1,17 @@
-"""What a study found, as values: rows, and the lines of its plot.
+"""What a study finds: rows of figures, lines to draw, and the published result beside them.
 
-Owns the types alone; who prints or draws them is not known here.
+Owns these values. Does not know how they are shown.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
+    """One line of a plot: ``y`` at each ``x``."""
+
     label: str
     x: tuple[float, ...]
     y: tuple[float, ...]
@@ -17,7 +19,10 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """``published``: what others found, and where this disagrees and why."""
+    """``rows`` have the same keys in the same order, which are the headings.
+
+    ``published`` says what others found, ``notes`` on which workload this is and where it disagrees.
+    """
 
     title: str
     x_label: str
@@ -26,6 +31,9 @@ class Table:
     notes: tuple[str, ...]
     published: tuple[str, ...]
     rows: tuple[dict[str, float | str], ...] = ()
+
+    def as_dict(self) -> dict[str, object]:
+        return asdict(self)
 
 
 def lines(rows: list[dict[str, float | str]], label: str, x: str, y: str) -> tuple[Series, ...]:
