@@ -94,7 +94,7 @@ def test_least_recently_used_goes_first() -> None:
     """9 blocks. a, b, a, then a request without an adapter takes 6, one of b's too; a is there."""
     at = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5]
     jobs = [job(place, at_s, 16 if place != 3 else 16 * 6, 1) for place, at_s in enumerate(at)]
-    run = Run(jobs, ["a", "b", "a", "", "a", "b"], blocks=10)  # type: ignore[arg-type]
+    run = Run(jobs, ["a", "b", "a", "", "a", "b"], blocks=10)  # type: ignore[arg-type]  # tuples of arrivals as the trace has them
     assert (run.adapters.cold, run.adapters.warm) == (3, 2)
 
 
