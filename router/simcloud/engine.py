@@ -121,6 +121,9 @@ class Engine:
         elif plan.decode and state.decoding.count:
             self._decode_only(plan, until_s)
         elif not self._planned:
+            if plan.waits_until_s is not None:
+                self._clock.jump(min(plan.waits_until_s, until_s))
+                return True
             if state.waiting and not state.running:
                 raise AssertionError(f"{self.scheduler.name} leaves the engine idle with a queue")
             return False

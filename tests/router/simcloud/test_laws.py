@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from router.simcloud.admission import FuturePeak, Greedy, PastFuture, up_to_bound
+from router.simcloud.dynamic.rule import BatchRule
 from router.simcloud.gpu import find_gpu
 from router.simcloud.llm import find_llm
 from router.simcloud.ordering import by_priority, shortest_first
@@ -17,6 +18,7 @@ from router.simcloud.roofline import Roofline
 from router.simcloud.scheduler import Scheduler
 from router.simcloud.schedulers.orca import Orca
 from router.simcloud.schedulers.prefill_first import PrefillFirst
+from router.simcloud.schedulers.request_level import RequestLevel
 from router.simcloud.schedulers.static import Static
 from router.simcloud.schedulers.vllm import Vllm
 from router.simcloud.step_cost import LinearCost, StepCost
@@ -43,6 +45,7 @@ def workloads(draw: st.DrawFn) -> list[Job]:
 
 SCHEDULERS: dict[str, Scheduler] = {
     "static": Static(4),
+    "triton": RequestLevel(BatchRule(4, (2,), 0.05)),
     "orca": Orca(6),
     "vllm": Vllm(64, 8, asynchronous=False),
     "vllm-async": Vllm(64, 8),
