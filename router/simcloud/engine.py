@@ -30,6 +30,7 @@ class Step:
     sequences: int
     decodes: int
     waits: int = 0  # sequences between two tokens that this step leaves out
+    lag_s: float = 0.0  # after its end until its tokens are out
     first: list[Sequence] = field(default_factory=list)
     ends: list[Sequence] = field(default_factory=list)
 
@@ -58,8 +59,11 @@ class Engine:
         swap: Swap | None = None,
         replica: int = 0,
         on_done: Callable[[Completed], None] | None = None,
+        lag_s: Callable[[Work], float] | None = None,
+        decoding: DecodeGroup | None = None,
     ) -> None:
-        self.state = ServerState(kv, Waiting(scheduler.order), DecodeGroup(kv.block_tokens))
+        group = DecodeGroup(kv.block_tokens) if decoding is None else decoding
+        self.state = ServerState(kv, Waiting(scheduler.order), group)
         self.scheduler = scheduler
         self.replica = replica
         self.on_done = on_done
@@ -67,6 +71,7 @@ class Engine:
         self._recorder = recorder
         self._leaps = leaps
         self._swap = swap
+        self._lag_s = lag_s
         self._clock = Clock()
         self._lengths: dict[int, int] = {}  # true lengths: nothing that schedules reads them
         self._planned: deque[Step] = deque()
@@ -139,13 +144,14 @@ class Engine:
         step = self._planned.popleft()
         self._clock.advance(step.seconds)
         self._recorder.stepped(step.seconds, step.sequences, step.decodes, step.waits)
+        out_s = self._clock.now_s + step.lag_s
         for sequence in step.first:
             if sequence.first_token_s < 0:
-                sequence.first_token_s = self._clock.now_s
+                sequence.first_token_s = out_s
         for sequence in step.ends:
-            self._finish(sequence)
+            self._finish(sequence, out_s)
 
-    def _finish(self, sequence: Sequence) -> None:
+    def _finish(self, sequence: Sequence, out_s: float) -> None:
         request = sequence.request
         state = self.state
         del state.running[request.id]
@@ -159,7 +165,7 @@ class Engine:
             length,
             max(sequence.admitted_s, request.arrived_s),
             sequence.first_token_s,
-            self._clock.now_s,
+            out_s,
             sequence.preemptions,
             sequence.cached_tokens,
             self.replica,
@@ -192,6 +198,8 @@ class Engine:
             return
         step.seconds = moved_s + (self._cost.step_s(work) if work.tokens else 0.0)
         step.sequences = step.decodes + len(chunks)
+        if self._lag_s is not None:
+            step.lag_s = self._lag_s(work)
         self._planned.append(step)
         self._recorder.kv_used(state.kv.used)
 
@@ -271,7 +279,11 @@ class Engine:
         if steps > 1:
             self._leap(decodes, steps, run.first_s, run.growth_s)
         last_s = run.first_s + (steps - 1) * run.growth_s
-        self._planned.append(Step(last_s, decodes, decodes, ends=ends))
+        step = Step(last_s, decodes, decodes, ends=ends)
+        if self._lag_s is not None and ends:
+            context = group.context + sum(sequence.computed for sequence in ends)
+            step.lag_s = self._lag_s(Work(decodes, context, sampled=decodes))
+        self._planned.append(step)
 
     def _padded(self, chunks: list[Chunk]) -> tuple[Chunk, ...]:
         """Prompts as they are computed: in a static batch, all as long as the longest."""
