@@ -1,4 +1,4 @@
-"""``localchat simulate run``: what a deployment would do with a list of requests.
+"""``localchat simulate``: what a deployment would do with a list of requests.
 
 Owns flags, the table for people and the JSON; the simulation is router.simcloud's. Imports
 nothing heavy before it runs.
@@ -15,12 +15,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from localchat.commands import simulate_additions, simulate_batching
 from localchat.errors import LocalchatError, UsageError
 
 if TYPE_CHECKING:
     from router.simcloud.deployment import Deployment
     from router.simcloud.metrics import Summary
     from router.simcloud.request import Completed, Job, Rejected
+    from router.simcloud.retries import ValidSummary
 
 CSV_COLUMNS = (
     "id",
@@ -74,14 +76,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--slo-e2e", type=float, metavar="S", help="service level: whole answer within S seconds")
     add("--usd-per-hour", type=float, metavar="USD", help="of one GPU")
     add("--per-request", type=Path, metavar="FILE", help="also write one CSV line a request, as they end")
+    simulate_additions.add_arguments(add)
     add("--json", action="store_true", help="print JSON instead of a table")
+    simulate_batching.add_arguments(actions)
 
 
 def run(args: argparse.Namespace) -> int:
     from router.errors import InvalidSimulation
 
     try:
-        return {"run": _run}[args.action](args)
+        return {"run": _run, "batching": simulate_batching.run}[args.action](args)
     except InvalidSimulation as error:
         raise UsageError(error.message, error.next_step) from error
 
@@ -95,9 +99,13 @@ def _run(args: argparse.Namespace) -> int:
     trace = open_trace(args.requests, args.max_tokens)
     with _each_request(args.per_request) as each:
         parts = build(_deployment(args), each)
-        Loop([parts.engine], _with_predictions(trace, args.predict, args.seed)).run()
+        jobs = _with_predictions(trace, args.predict, args.seed)
+        retries = simulate_additions.retries(args)
+        loop = Loop([parts.engine], jobs) if retries is None else retries.over(parts.engine, jobs)
+        loop.run()
     summary = parts.recorder.summary()
-    _print(summary, time.process_time() - began_s, args.json)
+    valid = None if retries is None else retries.summary(summary, parts.recorder.usd_per_hour)
+    _print(summary, valid, time.process_time() - began_s, args.json)
     return 0
 
 
@@ -125,6 +133,7 @@ def _deployment(args: argparse.Namespace) -> Deployment:
         "order": args.order,
         "tokens_in_flight": args.tokens_in_flight,
         "seed": args.seed,
+        **simulate_additions.policy_options(args),
     }
     if args.no_async_scheduling:
         options["asynchronous"] = False
@@ -141,6 +150,7 @@ def _deployment(args: argparse.Namespace) -> Deployment:
         prefix_cache=not args.no_prefix_cache,
         swap_bytes_per_s=None if args.swap is None else args.swap * 1e9,
         level=level if level != ServiceLevel() else None,
+        additions=simulate_additions.additions(args),
         options=options,
     )
 
@@ -173,12 +183,25 @@ def _line(outcome: Completed | Rejected) -> list[object]:
     return [*asked, outcome.output_tokens, "completed", *shown, outcome.preemptions, outcome.cached_tokens]
 
 
-def _print(summary: Summary, cpu_s: float, as_json: bool) -> None:
+def _print(summary: Summary, valid: ValidSummary | None, cpu_s: float, as_json: bool) -> None:
     if as_json:
-        print(json.dumps({**summary.as_dict(), "cpu_s": cpu_s}, indent=2))
+        answers = {} if valid is None else {"valid_answers": valid.as_dict()}
+        print(json.dumps({**summary.as_dict(), **answers, "cpu_s": cpu_s}, indent=2))
         return
     for line in _table(summary, cpu_s):
         print(line)
+    if valid is not None:
+        print("\n".join(_valid(valid)))
+
+
+def _valid(valid: ValidSummary) -> Iterator[str]:
+    yield f"{'valid answers, given up':<26}{valid.valid:>10,}{valid.given_up:>10,}"
+    yield f"{'tries for an answer':<26}{valid.tries_per_answer:>10.2f}"
+    yield f"{'valid answers/s':<26}{valid.valid_per_s:>10.2f}"
+    if valid.valid_per_usd is not None:
+        yield f"{'valid answers for a USD':<26}{valid.valid_per_usd:>10,.0f}"
+    if valid.latency_s.mean is not None:
+        yield f"{'s until valid, mean':<26}{valid.latency_s.mean:>10.4g}"
 
 
 def _table(summary: Summary, cpu_s: float) -> Iterator[str]:
