@@ -1,4 +1,4 @@
-"""``localchat simulate``: ``run`` says what a deployment would do with a list of requests.
+"""``localchat simulate``: what a deployment would do with a list of requests.
 
 Owns flags, the table for people and the JSON; the simulation is router.simcloud's. ``study`` is
 ``simulate_study``'s. Imports nothing heavy before it runs.
@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from localchat.commands import simulate_study
+from localchat.commands import simulate_additions, simulate_batching, simulate_study
 from localchat.errors import LocalchatError, UsageError
 from localchat.flags import INTERRUPTED
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from router.simcloud.fleet import Fleet, Service
     from router.simcloud.metrics import Summary
     from router.simcloud.request import Completed, Job, Rejected
+    from router.simcloud.retries import Retries, ValidSummary
 
 CSV_COLUMNS = (
     "id",
@@ -94,14 +95,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--slo-e2e", type=float, metavar="S", help="service level: whole answer within S seconds")
     add("--usd-per-hour", type=float, metavar="USD", help="of one GPU")
     add("--per-request", type=Path, metavar="FILE", help="also write one CSV line a request, as they end")
+    simulate_additions.add_arguments(add)
     add("--json", action="store_true", help="print JSON instead of a table")
+    simulate_batching.add_arguments(actions)
 
 
 def run(args: argparse.Namespace) -> int:
     from router.errors import InvalidSimulation
 
     try:
-        return {"run": _run, "study": simulate_study.run}[args.action](args)
+        actions = {"run": _run, "batching": simulate_batching.run, "study": simulate_study.run}
+        return actions[args.action](args)
     except InvalidSimulation as error:
         raise UsageError(error.message, error.next_step) from error
 
@@ -112,12 +116,17 @@ def _run(args: argparse.Namespace) -> int:
 
     began_s = time.process_time()
     trace = open_trace(args.requests, args.max_tokens)
+    retries = simulate_additions.retries(args)
+    if retries and (args.replicas > 1 or args.prefill_replicas or args.samples > 1):
+        raise UsageError("Retries are simulated on one replica, with one sample.", "Leave out the others.")
     with _each_request(args.per_request) as each:
         deployment, jobs = _variants(args, _with_predictions(trace, args.predict, args.seed))
         service = open_fleet(deployment, _fleet(args), each)
-        interrupted = _serve(service, jobs, trace.requests)
+        interrupted = _serve(service, jobs, trace.requests, retries)
+    price = service.parts[0].recorder.usd_per_hour
     summary = service.summary()
-    _print(summary, time.process_time() - began_s, args.json, interrupted)
+    valid = None if retries is None else retries.summary(summary, price)
+    _print(summary, valid, time.process_time() - began_s, args.json, interrupted)
     if not interrupted:
         return 0
     ended = summary.completed + summary.rejected
@@ -125,13 +134,20 @@ def _run(args: argparse.Namespace) -> int:
     return INTERRUPTED
 
 
-def _serve(service: Service, jobs: Iterable[Job], requests: int) -> bool:
+def _serve(service: Service, jobs: Iterable[Job], requests: int, retries: Retries | None) -> bool:
     """Whether somebody interrupted it."""
     from localchat.commands.progress_bar import progress_bar
 
     try:
         with progress_bar("simulating") as progress:
-            service.run(jobs, lambda arrived, at_s: progress(arrived / requests))
+
+            def tell(arrived: int, at_s: float) -> None:
+                progress(min(1.0, arrived / requests))
+
+            if retries is None:
+                service.run(jobs, tell)
+            else:
+                retries.over(service.parts[0].engine, jobs).run(tell)
     except KeyboardInterrupt:
         return True
     return False
@@ -191,6 +207,7 @@ def _deployment(args: argparse.Namespace) -> Deployment:
         "order": args.order,
         "tokens_in_flight": args.tokens_in_flight,
         "seed": args.seed,
+        **simulate_additions.policy_options(args),
     }
     if args.no_async_scheduling:
         options["asynchronous"] = False
@@ -207,6 +224,7 @@ def _deployment(args: argparse.Namespace) -> Deployment:
         prefix_cache=not args.no_prefix_cache,
         swap_bytes_per_s=None if args.swap is None else args.swap * 1e9,
         level=level if level != ServiceLevel() else None,
+        additions=simulate_additions.additions(args),
         options=options,
     )
 
@@ -239,12 +257,28 @@ def _line(outcome: Completed | Rejected) -> list[object]:
     return [*asked, outcome.output_tokens, "completed", *shown, outcome.preemptions, outcome.cached_tokens]
 
 
-def _print(summary: Summary, cpu_s: float, as_json: bool, interrupted: bool) -> None:
+def _print(
+    summary: Summary, valid: ValidSummary | None, cpu_s: float, as_json: bool, interrupted: bool
+) -> None:
     if as_json:
-        print(json.dumps({**summary.as_dict(), "cpu_s": cpu_s, "interrupted": interrupted}, indent=2))
+        answers = {} if valid is None else {"valid_answers": valid.as_dict()}
+        shown = {**summary.as_dict(), **answers, "cpu_s": cpu_s, "interrupted": interrupted}
+        print(json.dumps(shown, indent=2))
         return
     for line in _table(summary, cpu_s):
         print(line)
+    if valid is not None:
+        print("\n".join(_valid(valid)))
+
+
+def _valid(valid: ValidSummary) -> Iterator[str]:
+    yield f"{'valid answers, given up':<26}{valid.valid:>10,}{valid.given_up:>10,}"
+    yield f"{'tries for an answer':<26}{valid.tries_per_answer:>10.2f}"
+    yield f"{'valid answers/s':<26}{valid.valid_per_s:>10.2f}"
+    if valid.valid_per_usd is not None:
+        yield f"{'valid answers for a USD':<26}{valid.valid_per_usd:>10,.0f}"
+    if valid.latency_s.mean is not None:
+        yield f"{'s until valid, mean':<26}{valid.latency_s.mean:>10.4g}"
 
 
 def _table(summary: Summary, cpu_s: float) -> Iterator[str]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from router.errors import InvalidSimulation
+from router.simcloud.additions import NONE, Additions, equip
 from router.simcloud.engine import Engine, Swap
 from router.simcloud.gpu import Gpu, find_gpu
 from router.simcloud.kv import KvPool
@@ -46,6 +47,7 @@ class Deployment:
     swap_bytes_per_s: float | None = None  # None: preempted sequences are computed again
     level: ServiceLevel | None = None
     lora: Lora | None = None
+    additions: Additions = NONE
     options: Mapping[str, object] = field(default_factory=dict)  # of the policy, see schedulers.Options
 
     @property
@@ -75,7 +77,7 @@ def build(
     block_tokens = deployment.block_tokens or BLOCK_TOKENS.get(deployment.policy, 16)
     blocks = deployment.kv_blocks
     if blocks is None:
-        blocks = fitting_blocks(llm, gpu, deployment.gpus, block_tokens)
+        blocks = fitting_blocks(llm, gpu, deployment.gpus, block_tokens, _draft(deployment))
     kv = KvPool(blocks, block_tokens, deployment.prefix_cache)
     price = gpu.usd_per_hour if deployment.usd_per_hour is None else deployment.usd_per_hour
     recorder = Recorder(
@@ -84,10 +86,15 @@ def build(
         usd_per_hour=None if price is None else price * deployment.gpus,
         each=each,
     )
-    cost = step_cost(llm, gpu, deployment)
+    draft = _draft(deployment)
+    added = deployment.additions
+    if added.speculation is not None and scheduler.pads:
+        raise InvalidSimulation(f"{scheduler.name} pads its batches: speculation is not simulated there.")
+    draft_cost = None if draft is None else Roofline(draft, gpu, deployment.gpus)
+    equipped = equip(added, step_cost(llm, gpu, deployment), draft_cost, block_tokens)
     rate = deployment.swap_bytes_per_s
     swap = None if rate is None else Swap(llm.kv_bytes_per_token, rate)
-    adapters = None
+    cost, adapters = equipped.cost, None
     if deployment.lora is not None:
         adapters = Adapters(deployment.lora, llm.kv_bytes_per_token * block_tokens)
         cost = MixedBatches(cost, adapters, deployment.lora.bytes_each / (gpu.bytes_per_s * deployment.gpus))
@@ -101,8 +108,15 @@ def build(
         replica=replica,
         holds=holds,
         adapters=adapters,
+        lag_s=equipped.lag_s,
+        decoding=equipped.decoding,
     )
     return Parts(engine, recorder, scheduler, cost, kv)
+
+
+def _draft(deployment: Deployment) -> Llm | None:
+    added = deployment.additions
+    return None if added.speculation is None or added.draft is None else find_llm(added.draft)
 
 
 def step_cost(llm: Llm, gpu: Gpu, deployment: Deployment) -> StepCost:
@@ -114,11 +128,12 @@ def step_cost(llm: Llm, gpu: Gpu, deployment: Deployment) -> StepCost:
     return read_tables(deployment.kernels, roofline)
 
 
-def fitting_blocks(llm: Llm, gpu: Gpu, gpus: int, block_tokens: int) -> int:
-    """Blocks of KV cache that fit beside the weights."""
+def fitting_blocks(llm: Llm, gpu: Gpu, gpus: int, block_tokens: int, draft: Llm | None = None) -> int:
+    """Blocks of KV cache that fit beside the weights, those of a draft model with them."""
     usable = max(gpu.device.memory_bytes) * gpus * MEMORY_SHARE
-    left = usable - llm.weight_bytes - ACTIVATION_BYTES * gpus
-    blocks = int(left / (llm.kv_bytes_per_token * block_tokens))
+    models = (llm,) if draft is None else (llm, draft)
+    left = usable - sum(each.weight_bytes for each in models) - ACTIVATION_BYTES * gpus
+    blocks = int(left / (sum(each.kv_bytes_per_token for each in models) * block_tokens))
     if blocks < 2:
         raise InvalidSimulation(
             f"{llm.name} ({llm.weight_bytes / 1e9:.0f} GB of weights) does not fit {gpus} {gpu.device.name}.",

@@ -32,6 +32,7 @@ class Step:
     sequences: int
     decodes: int
     waits: int = 0  # sequences between two tokens that this step leaves out
+    lag_s: float = 0.0  # after its end until its tokens are out
     first: list[Sequence] = field(default_factory=list)
     ends: list[Sequence] = field(default_factory=list)
 
@@ -62,10 +63,12 @@ class Engine:
         on_done: Callable[[Completed], None] | None = None,
         holds: bool = False,
         adapters: Adapters | None = None,
+        lag_s: Callable[[Work], float] | None = None,
+        decoding: DecodeGroup | None = None,
     ) -> None:
         """``holds``: who ends keeps its blocks until ``let_go``."""
-        waiting, decoding = Waiting(scheduler.order), DecodeGroup(kv.block_tokens)
-        self.state = ServerState(kv, waiting, decoding, adapters=adapters)
+        group = DecodeGroup(kv.block_tokens) if decoding is None else decoding
+        self.state = ServerState(kv, Waiting(scheduler.order), group, adapters=adapters)
         self.scheduler = scheduler
         self.replica = replica
         self.on_done = on_done
@@ -73,6 +76,7 @@ class Engine:
         self._recorder = recorder
         self._leaps = leaps
         self._swap = swap
+        self._lag_s = lag_s
         self._clock = Clock()
         self._lengths: dict[int, int] = {}  # true lengths: nothing that schedules reads them
         self._planned: deque[Step] = deque()
@@ -179,6 +183,9 @@ class Engine:
         elif plan.decode and state.decoding.count:
             self._decode_only(plan, until_s)
         elif not self._planned:
+            if plan.waits_until_s is not None:
+                self._clock.jump(min(plan.waits_until_s, until_s))
+                return True
             if state.waiting and not state.running:
                 if self._held:
                     self._blocked = True
@@ -197,13 +204,14 @@ class Engine:
         step = self._planned.popleft()
         self._clock.advance(step.seconds)
         self._recorder.stepped(step.seconds, step.sequences, step.decodes, step.waits)
+        out_s = self._clock.now_s + step.lag_s
         for sequence in step.first:
             if sequence.first_token_s < 0:
-                sequence.first_token_s = self._clock.now_s
+                sequence.first_token_s = out_s
         for sequence in step.ends:
-            self._finish(sequence)
+            self._finish(sequence, out_s)
 
-    def _finish(self, sequence: Sequence) -> None:
+    def _finish(self, sequence: Sequence, out_s: float) -> None:
         request = sequence.request
         state = self.state
         del state.running[request.id]
@@ -226,7 +234,7 @@ class Engine:
             length,
             max(sequence.admitted_s, request.arrived_s),
             sequence.first_token_s,
-            self._clock.now_s,
+            out_s,
             sequence.preemptions,
             sequence.cached_tokens,
             self.replica,
@@ -273,6 +281,8 @@ class Engine:
         for piece in plan.pieces:
             if self.families.grows(piece.sequence) and piece.sequence.generated:
                 self._fork(piece.sequence, step)
+        if self._lag_s is not None:
+            step.lag_s = self._lag_s(work)
         self._planned.append(step)
         self._recorder.kv_used(state.kv.used)
 
@@ -378,7 +388,11 @@ class Engine:
         if steps > 1:
             self._leap(decodes, steps, run.first_s, run.growth_s)
         last_s = run.first_s + (steps - 1) * run.growth_s
-        self._planned.append(Step(last_s, decodes, decodes, ends=ends))
+        step = Step(last_s, decodes, decodes, ends=ends)
+        if self._lag_s is not None and ends:
+            context = group.context + sum(sequence.computed for sequence in ends)
+            step.lag_s = self._lag_s(Work(decodes, context, sampled=decodes))
+        self._planned.append(step)
 
     def _padded(self, chunks: list[Chunk]) -> tuple[Chunk, ...]:
         """Prompts as they are computed: in a static batch, all as long as the longest."""

@@ -82,7 +82,7 @@ class Recorder:
     ) -> None:
         self._kv_capacity = kv_capacity
         self._level = level
-        self._usd_per_hour = usd_per_hour
+        self.usd_per_hour = usd_per_hour
         self._replicas = replicas
         self._each = each
         self.ttft, self.tpot, self.e2e, self.queued = Quantiles(), Quantiles(), Quantiles(), Quantiles()
@@ -155,7 +155,7 @@ class Recorder:
 
     def of_the_whole(self, each: Callable[[Completed | Rejected], None] | None) -> Recorder:
         """An empty one of no machine, that others' counts can join."""
-        rate = self._usd_per_hour
+        rate = self.usd_per_hour
         return Recorder(self._kv_capacity, level=self._level, usd_per_hour=rate, replicas=0, each=each)
 
     def absorb(self, other: Recorder, answers: bool = True) -> None:
@@ -217,7 +217,7 @@ class Recorder:
             prefix_hit_rate=self._cached_tokens / self._prompt_tokens if self._prompt_tokens else 0.0,
             slo_attainment=self._met / asked if level else None,
             goodput_per_s=self._met / makespan_s if level and makespan_s > 0 else None,
-            usd_per_million_tokens=usd_per_million_tokens(self._usd_per_hour, self._replicas, rate),
+            usd_per_million_tokens=usd_per_million_tokens(self.usd_per_hour, self._replicas, rate),
         )
 
 

@@ -37,7 +37,8 @@ class Plan(NamedTuple):
     """Carried out in this order: preempt, decode (all that can), admit, compute pieces.
 
     ``repeats``: a plan that only decodes would be made again that many steps in a row, unless a
-    sequence ends or arrives or blocks run short.
+    sequence ends or arrives or blocks run short. ``waits_until_s``: a plan that does nothing, though
+    there is a queue, until that time or the next arrival.
     """
 
     decode: bool
@@ -45,6 +46,7 @@ class Plan(NamedTuple):
     admit: tuple[Admission, ...] = ()
     preempt: tuple[Sequence, ...] = ()
     repeats: int = UNTIL_CHANGE
+    waits_until_s: float | None = None
 
 
 IDLE = Plan(decode=False)

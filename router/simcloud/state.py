@@ -104,6 +104,11 @@ class DecodeGroup:
         self.ends: dict[int, list[Sequence]] = {}
         self._end_ticks: list[int] = []
 
+    @property
+    def tokens(self) -> int:
+        """Computed in a tick, of a step's budget."""
+        return self.count
+
     def join(self, sequence: Sequence, steps_left: int) -> None:
         """From the next tick on, for ``steps_left`` ticks."""
         tick = self.tick
@@ -205,9 +210,9 @@ class DecodeGroup:
             return sequence.blocks
         return -(-self.computed(sequence) // self.block_tokens)
 
-    def needs_block(self, sequence: Sequence) -> bool:
-        """Whether it needs one at the next tick."""
-        return sequence.phase == (self.tick + 1) % self.block_tokens
+    def blocks_needed(self, sequence: Sequence) -> int:
+        """By one sequence, at the next tick."""
+        return int(sequence.phase == (self.tick + 1) % self.block_tokens)
 
 
 class RecentLengths:

@@ -35,7 +35,7 @@ def test_json_has_what_scripts_read(requests: Path, capsys: pytest.CaptureFixtur
     assert found["cpu_s"] > 0
 
 
-@pytest.mark.parametrize("policy", ["static", "orca", "vllm-old", "vllm", "sarathi", "lightllm"])
+@pytest.mark.parametrize("policy", ["static", "triton", "orca", "vllm-old", "vllm", "sarathi", "lightllm"])
 def test_every_policy_serves_all(requests: Path, policy: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "run", "--requests", str(requests), "--policy", policy]) == 0
     assert "output tokens/s" in capsys.readouterr().out

@@ -21,10 +21,12 @@ from router.simcloud.admission import (
     lightllm_estimate,
     up_to_bound,
 )
+from router.simcloud.dynamic.rule import BatchRule
 from router.simcloud.ordering import ORDERS, by_priority
 from router.simcloud.scheduler import Scheduler
 from router.simcloud.schedulers.orca import Orca
 from router.simcloud.schedulers.prefill_first import OLD_VLLM, PrefillFirst
+from router.simcloud.schedulers.request_level import RequestLevel
 from router.simcloud.schedulers.static import Static
 from router.simcloud.schedulers.vllm import Vllm
 
@@ -44,6 +46,8 @@ class Options:
     order: str | None = None
     tokens_in_flight: int | None = None
     seed: int = 0
+    preferred: tuple[int, ...] = ()  # batch sizes of request-level batching
+    max_delay_s: float = 0.0
 
 
 def by_name(name: str, options: Options) -> Scheduler:
@@ -123,12 +127,18 @@ def _static(options: Options) -> Scheduler:
     return Static(options.max_sequences or 8, ORDERS[options.order or "fcfs"])
 
 
+def _triton(options: Options) -> Scheduler:
+    rule = BatchRule(options.max_sequences or 8, options.preferred, options.max_delay_s)
+    return RequestLevel(rule, ORDERS[options.order or "fcfs"])
+
+
 def _orca(options: Options) -> Scheduler:
     return Orca(options.max_sequences or 256, ORDERS[options.order or "fcfs"])
 
 
 POLICIES: dict[str, Callable[[Options], Scheduler]] = {
     "static": _static,
+    "triton": _triton,
     "orca": _orca,
     "vllm-old": _vllm_old,
     "vllm": _vllm,

@@ -23,7 +23,7 @@ def preempt_in_order(state: ServerState, budget: int, victim_key: OrderKey | Non
         if sequence.request.id not in alive or not _can_run(sequence, state):
             continue
         tokens = 1
-        need = int(decoding.needs_block(sequence))
+        need = decoding.blocks_needed(sequence)
         if sequence.anchor == NOT_DECODING:
             tokens = max(0, min(sequence.target - sequence.computed, budget))
             need = max(0, kv.blocks_for(sequence.computed + tokens) - sequence.blocks)

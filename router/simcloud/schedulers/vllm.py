@@ -38,7 +38,7 @@ class Vllm:
         return int(self.asynchronous)
 
     def plan(self, state: ServerState) -> Plan:
-        budget = self.token_budget - state.decoding.count
+        budget = self.token_budget - state.decoding.tokens
         needed = state.decoding.demand()
         pieces = []
         for sequence in state.prefilling.values():

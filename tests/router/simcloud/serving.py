@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from router.simcloud.additions import NONE, Additions, equip
 from router.simcloud.engine import Engine, Swap
 from router.simcloud.kv import KvPool
 from router.simcloud.loop import Loop
@@ -54,6 +55,8 @@ def serve(
     leaps: bool = True,
     swap: Swap | None = None,
     sharing: bool = True,
+    additions: Additions = NONE,
+    draft: StepCost | None = None,
 ) -> Outcome:
     """Runs until all is done, and checks that every block was given back."""
     completed: dict[int, Completed] = {}
@@ -66,7 +69,17 @@ def serve(
 
     kv = KvPool(blocks, block_tokens, sharing)
     recorder = Recorder(kv.capacity, each=each)
-    engine = Engine(scheduler, cost, kv, recorder, leaps=leaps, swap=swap)
+    added = equip(additions, cost, draft, block_tokens)
+    engine = Engine(
+        scheduler,
+        added.cost,
+        kv,
+        recorder,
+        leaps=leaps,
+        swap=swap,
+        lag_s=added.lag_s,
+        decoding=added.decoding,
+    )
     Loop([engine], jobs).run()
     assert kv.free == kv.capacity
     assert not engine.busy

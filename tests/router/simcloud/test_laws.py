@@ -8,8 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from router.simcloud.additions import Additions
 from router.simcloud.admission import FuturePeak, Greedy, PastFuture, up_to_bound
+from router.simcloud.dynamic.rule import BatchRule
 from router.simcloud.gpu import find_gpu
+from router.simcloud.host import HostedCost, HostWork, masks
 from router.simcloud.llm import find_llm
 from router.simcloud.ordering import by_priority, shortest_first
 from router.simcloud.request import Job
@@ -17,8 +20,10 @@ from router.simcloud.roofline import Roofline
 from router.simcloud.scheduler import Scheduler
 from router.simcloud.schedulers.orca import Orca
 from router.simcloud.schedulers.prefill_first import PrefillFirst
+from router.simcloud.schedulers.request_level import RequestLevel
 from router.simcloud.schedulers.static import Static
 from router.simcloud.schedulers.vllm import Vllm
+from router.simcloud.speculation import Speculation
 from router.simcloud.step_cost import LinearCost, StepCost
 from tests.router.simcloud.serving import Outcome, job, serve
 
@@ -43,6 +48,7 @@ def workloads(draw: st.DrawFn) -> list[Job]:
 
 SCHEDULERS: dict[str, Scheduler] = {
     "static": Static(4),
+    "triton": RequestLevel(BatchRule(4, (2,), 0.05)),
     "orca": Orca(6),
     "vllm": Vllm(64, 8, asynchronous=False),
     "vllm-async": Vllm(64, 8),
@@ -56,6 +62,14 @@ SCHEDULERS: dict[str, Scheduler] = {
 COSTS: dict[str, StepCost] = {
     "linear": LinearCost(0.005, 1e-4, 1e-6),
     "roofline": Roofline(find_llm("llama-3-8b"), find_gpu("a100")),
+    "beside the host": HostedCost(LinearCost(0.005, 1e-4, 1e-6), HostWork(0.0012, 1e-5)),
+}
+ADDITIONS = {
+    "pipeline": Additions(host=HostWork(0.0012, 1e-5)),
+    "serial": Additions(host=HostWork(0.0012, 1e-5, overlapped=False)),
+    "masks": Additions(masks=masks(0.0008)),
+    "speculation": Additions(speculation=Speculation(3, 0.6)),
+    "all": Additions(HostWork(0.0012), masks(0.0008), Speculation(2, 0.6)),
 }
 every_scheduler = pytest.mark.parametrize("name", SCHEDULERS)
 
@@ -95,6 +109,32 @@ def test_every_request_ends_once_in_order_of_its_times(name: str, jobs: list[Job
     assert done.summary.output_tokens == sum(each.length for each in jobs)
     assert 0 < done.summary.kv_peak <= 1
     assert 0 < done.summary.utilisation <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("added", ADDITIONS)
+@pytest.mark.parametrize("name", ["orca", "vllm", "vllm-async", "vllm-priority", "vllm-old", "past-future"])
+@given(jobs=workloads())
+@settings(max_examples=12, deadline=None)
+def test_additions_keep_the_laws(name: str, added: str, jobs: list[Job]) -> None:
+    """Leaps change nothing, each ends once in order of its times, and no answer is longer or shorter."""
+    outcomes = [
+        serve(
+            jobs,
+            SCHEDULERS[name],
+            cost=COSTS["linear"],
+            blocks=BLOCKS,
+            leaps=leaps,
+            additions=ADDITIONS[added],
+        )
+        for leaps in (True, False)
+    ]
+    for leapt, stepped in zip(*map(trace, outcomes), strict=True):
+        assert leapt == pytest.approx(stepped, abs=1e-9)
+    done = outcomes[0]
+    assert len(done.completed) == len(jobs)
+    assert done.summary.output_tokens == sum(each.length for each in jobs)
+    for each in done.completed.values():
+        assert each.request.arrived_s <= each.admitted_s <= each.first_token_s <= each.finished_s
 
 
 @every_scheduler
