@@ -60,7 +60,7 @@ class Vllm:
             if overtaken:
                 kept = tuple(piece for piece in pieces if piece.sequence not in overtaken)
                 return Plan(True, kept, (), overtaken)
-        steady = self.gate.steady or not state.waiting
+        steady = not state.waiting or (self.gate.steady and not self.overtakes)
         return Plan(
             state.decoding.count > 0, tuple(pieces), tuple(admit), repeats=UNTIL_CHANGE if steady else 1
         )
