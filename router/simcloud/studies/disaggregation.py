@@ -15,14 +15,14 @@ NAME = "disaggregation"
 SUMMARY = "prompts and answers together or apart on four GPUs, by rate and link"
 
 REQUESTS = 500
-RATES = (2.0, 4.0, 8.0, 12.0, 16.0)
+RATES = (4.0, 8.0, 16.0, 24.0, 32.0)
 LEVEL = ServiceLevel(ttft_s=0.25, tpot_s=0.1)  # DistServe's for its chatbot on OPT-13B
 CHOICES: dict[str, tuple[str, Fleet]] = {
     "together, prompts first": ("vllm-old", Fleet(4, "least-loaded")),
     "together, chunks": ("sarathi", Fleet(4, "least-loaded")),
-    "apart 2+2, 25 GB/s": ("vllm-old", Fleet(2, "least-loaded", 2, 25e9)),
-    "apart 3+1, 25 GB/s": ("vllm-old", Fleet(1, "least-loaded", 3, 25e9)),
-    "apart 3+1, 5 GB/s": ("vllm-old", Fleet(1, "least-loaded", 3, 5e9)),
+    "apart 2+2, 25 GB/s": ("vllm", Fleet(2, "least-loaded", 2, 25e9)),
+    "apart 3+1, 25 GB/s": ("vllm", Fleet(1, "least-loaded", 3, 25e9)),
+    "apart 3+1, 5 GB/s": ("vllm", Fleet(1, "least-loaded", 3, 5e9)),
 }
 
 
@@ -31,7 +31,9 @@ def run(seed: int, progress: Callable[[float], None]) -> Table:
     for place, (label, (policy, fleet)) in enumerate(CHOICES.items()):
         for rate in RATES:
             draw = random.Random(seed)
-            service = open_fleet(Deployment("opt-13b", policy=policy, level=LEVEL), fleet)
+            options: dict[str, object] = {"asynchronous": False}
+            deployment = Deployment("opt-13b", policy=policy, level=LEVEL, options=options)
+            service = open_fleet(deployment, fleet)
             service.run(open_loop(poisson(rate, draw), lognormal(512, 150, 0.9, 1024), REQUESTS, draw))
             found, apart = service.summary(), service.apart
             rows.append(
@@ -58,7 +60,9 @@ def run(seed: int, progress: Callable[[float], None]) -> Table:
         (
             "DistServe: up to 7.4x the rate of vLLM within the level (2.0x to 4.6x for chat).",
             "Mooncake: up to 525 % more throughput in simulated long-context loads.",
-            "Their baseline is the vLLM of 2023, 'prompts first'; chunked prefill was not among it.",
+            "Not so here: at 24/s together, prompts first, meets the level for 97 %, apart 2+2 for 23 %."
+            " Together TPOT is 0.08 s (p90); apart, two GPUs are too few for prompts (p90 0.75 s).",
+            "A pool's parallelism is not chosen by itself either, as DistServe does for its figure.",
         ),
         tuple(rows),
     )
