@@ -129,7 +129,7 @@ class _Open:
     jobs: list[Job]
     missing: list[int]  # parents that have not ended, by call
     left: int
-    ended_s: float = 0.0
+    ends_s: dict[int, float] = field(default_factory=dict)  # by call
 
 
 @dataclass(slots=True, eq=False)
@@ -177,20 +177,21 @@ class AgentLoad:
     def _ended(self, loop: Loop, done: Completed) -> None:
         entry = self._open.pop(done.request.id)
         ended = done.request.id - entry.first_id
-        entry.ended_s = max(entry.ended_s, done.finished_s)
+        entry.ends_s[ended] = done.finished_s
         entry.left -= 1
         for place, call in enumerate(entry.task.calls):
             if ended in call.parents:
                 entry.missing[place] -= call.parents.count(ended)
                 if not entry.missing[place]:
-                    self._start(loop, entry, place, done.finished_s)
+                    # Engines report in steps: who is told of last need not have ended last.
+                    self._start(loop, entry, place, max(entry.ends_s[parent] for parent in call.parents))
         if not entry.left:
             self._finish(entry)
 
     def _finish(self, entry: _Open) -> None:
         task = entry.task
         tokens = sum(call.output_tokens for call in task.calls)
-        found = TaskDone(task.number, task.arrived_s, entry.ended_s, len(task.calls), tokens)
+        found = TaskDone(task.number, task.arrived_s, max(entry.ends_s.values()), len(task.calls), tokens)
         self.done += 1
         self.task_s.add(found.seconds)
         if self.each is not None:

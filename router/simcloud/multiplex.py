@@ -79,7 +79,7 @@ class Multiplexer:
         self._link_bytes_per_s = link_bytes_per_s
         self._turns = turns or Turns()
         self._came_s = -math.inf  # when weights last came in
-        self._last: Tenant | None = None
+        self._served = True  # whether anything ran since: weights that only travel would do so for ever
 
     def run(self, jobs: Iterable[tuple[str, Job]]) -> None:
         """(Model, job) in order of arrival, until all are done."""
@@ -117,7 +117,7 @@ class Multiplexer:
             longest = min(absent, key=_oldest_s)
             rested = self.now_s >= self._came_s + self._turns.patience_s - SAME_MOMENT_S
             waited = self.now_s >= _oldest_s(longest) + self._turns.patience_s - SAME_MOMENT_S
-            if not here or (rested and waited):
+            if not here or (self._served and rested and waited):
                 return longest
         return min(here, key=lambda tenant: tenant.used_s, default=None)
 
@@ -125,6 +125,7 @@ class Multiplexer:
         if tenant.name not in self.resident:
             self._bring(tenant)
             return
+        self._served = True
         tenant.engine.wait_until(self.now_s)
         tenant.engine.advance(min(next_s, self._until_s(tenant)))
         if tenant.engine.now_s <= self.now_s:  # the next request is already here: one step all the same
@@ -158,6 +159,7 @@ class Multiplexer:
         self.spent.swap_s += seconds
         self.now_s += seconds
         self._came_s = self.now_s
+        self._served = False
 
 
 def _oldest_s(tenant: Tenant) -> float:

@@ -75,6 +75,13 @@ def test_impatience_brings_weights_sooner_and_more_often() -> None:
     assert soon.end_ms(0) == 370 + 100 + 300
 
 
+def test_without_patience_a_model_that_came_in_runs_before_it_leaves() -> None:
+    jobs = [("a", job(0, 0.0, 16, 2)), ("b", job(1, 0.0, 16, 2))]
+    run = Run(jobs, 100.0, Turns(patience_s=0.0))
+    assert run.end_ms(0) == 100 + 10 + 50 + 10 + 100 + 10
+    assert run.end_ms(1) == 100 + 10 + 50 + 10 + 100 + 10 + 50 + 10
+
+
 def test_idle_time_is_counted() -> None:
     run = Run([("a", job(0, 1.0, 16, 1)), ("a", job(1, 2.0, 16, 1))], room=150.0)
     assert run.gpu.spent.idle_s == pytest.approx(1.0 + (2.0 - 1.110))
