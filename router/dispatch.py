@@ -9,10 +9,11 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from router.backend import Backend
+from router.decision import Decision
 from router.errors import RouterError
 from router.forecaster import Forecaster, Prediction
 from router.reasoning import separate_reasoning
-from router.request import ChatRequest, Decision, Event, Failed, Finished, Routed
+from router.request import ChatRequest, Event, Failed, Finished, Routed
 
 
 class Dispatch:

@@ -19,6 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from router.decision import CacheLabel, Confidence, Decision, Route, Verdict
 from router.errors import RouterError
 
 if TYPE_CHECKING:  # at run time a prediction brings its terms along; requests need no model of speed
@@ -159,17 +160,39 @@ class Simulated:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
-    """Which route was taken, by which model, and why, in words for a person."""
-
-    route: Literal["local", "cloud"]
-    model: str
-    reasons: tuple[str, ...] = ()
+class Routed:
+    decision: Decision
 
 
 @dataclass(frozen=True, slots=True)
-class Routed:
-    decision: Decision
+class CacheHit:
+    """The answer that follows was given before, to the question in ``label``."""
+
+    label: CacheLabel
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The beginning of a local answer was weighed before it was shown."""
+
+    confidence: Confidence
+
+
+@dataclass(frozen=True, slots=True)
+class HandedOff:
+    """Another route goes on. ``kept``: what was shown before stays, marked as unfinished."""
+
+    source: Route
+    target: Route
+    why: str
+    kept: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Validated:
+    """The whole answer was checked; comes just before Finished."""
+
+    verdicts: tuple[Verdict, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,4 +316,18 @@ class Failed:
     error: RouterError
 
 
-Event = Routed | Progress | Predicted | Notice | Delta | ToolCall | Reclassified | Finished | Failed
+Event = (
+    Routed
+    | CacheHit
+    | Progress
+    | Predicted
+    | Notice
+    | Judged
+    | HandedOff
+    | Delta
+    | ToolCall
+    | Reclassified
+    | Validated
+    | Finished
+    | Failed
+)

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from router.decision import Decision
 from router.dispatch import Dispatch
 from router.errors import BackendCrashed, ContextOverflow, RouterError
 from router.request import (
     ChatRequest,
-    Decision,
     Delta,
     Event,
     Failed,

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from localchat.engines import protocol
 from localchat.engines.protocol import LoadOptions
+from router.decision import Decision
 from router.errors import InvalidRequest
 from router.request import (
     ChatRequest,
-    Decision,
     Delta,
     Event,
     Failed,
