@@ -9,11 +9,13 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from router.backend import Backend
-from router.decision import Decision
+from router.decision import Decision, Turn
 from router.errors import RouterError
 from router.forecaster import Forecaster, Prediction
 from router.reasoning import separate_reasoning
 from router.request import ChatRequest, Event, Failed, Finished, Routed
+
+LOCAL = Turn()
 
 
 class Dispatch:
@@ -24,7 +26,7 @@ class Dispatch:
         self._local = local
         self._prediction = Prediction(forecaster) if forecaster else None
 
-    async def stream(self, request: ChatRequest) -> AsyncGenerator[Event, None]:
+    async def stream(self, request: ChatRequest, turn: Turn = LOCAL) -> AsyncGenerator[Event, None]:
         """Yield Routed first and exactly one Finished or Failed last.
 
         Never raises a RouterError: it is the Failed event. Closing the stream

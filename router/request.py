@@ -6,12 +6,13 @@ the engines translate at their own edge.
 
 A stream of events for one request reads, in order::
 
-    Routed  (Progress | Notice)*  Predicted?  (Notice | Progress | Delta | Reclassified | ToolCall)*
-    Finished | Failed
+    Routed  CacheHit?  (Progress | Notice)*  Predicted?  Judged?
+    (Notice | Progress | Delta | Reclassified | ToolCall)*  Validated?  Recorded?  Finished | Failed
 
-exactly one of the last two ends it. A model on this machine sends its first Progress of
-the stage "prefill" before it computes anything: ``done`` of it was cached, ``total`` is
-the whole prompt.
+exactly one of the last two ends it. After a HandedOff, at most one in an answer, another
+route goes on as if from the beginning, though text that was sent before stays where ``kept``.
+A model on this machine sends its first Progress of the stage "prefill" before it computes
+anything: ``done`` of it was cached, ``total`` is the whole prompt.
 """
 
 from __future__ import annotations
@@ -294,6 +295,13 @@ class Reclassified:
 
 
 @dataclass(frozen=True, slots=True)
+class Recorded:
+    """The ledger keeps this answer's story under ``entry``; comes just before Finished."""
+
+    entry: int
+
+
+@dataclass(frozen=True, slots=True)
 class Finished:
     """``cost_usd`` is 0 for what this machine computed, None where no price is known.
 
@@ -328,6 +336,7 @@ Event = (
     | ToolCall
     | Reclassified
     | Validated
+    | Recorded
     | Finished
     | Failed
 )

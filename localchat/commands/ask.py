@@ -35,7 +35,8 @@ from router.request import (
 
 if TYPE_CHECKING:
     from localchat.compose import Program
-    from localchat.session import OldTurn, TurnEvent
+    from localchat.room import OldTurn
+    from localchat.session import TurnEvent
 
 INPUT_LIMIT_BYTES = 8 << 20
 """Of each file and of standard input: more than any window holds, and little enough to read at once."""
@@ -94,7 +95,7 @@ async def _answer(program: Program, question: str, args: argparse.Namespace) -> 
 
 
 async def _ask(program: Program, question: str, on_overflow: str, show: _Show) -> None:
-    from localchat.session import SUMMARY_ROOM_TOKENS
+    from localchat.room import SUMMARY_ROOM_TOKENS
 
     session, summarise = program.session, on_overflow == "summarise"
     overflow = await _turn(session.send(question), show, hold_overflow=on_overflow != "fail")
@@ -102,13 +103,13 @@ async def _ask(program: Program, question: str, on_overflow: str, show: _Show) -
         return
     spare = SUMMARY_ROOM_TOKENS if summarise else 0
     try:
-        turns = await session.turns_in_the_way(overflow, program.model.count_tokens, spare)
+        turns = await session.room.turns_in_the_way(overflow, program.model.count_tokens, spare)
     except RouterError as error:
         show.take(Failed(error))
         return
     show.take(Notice(_which(turns, "Summarising" if summarise else "Leaving out")))
     ids = [i for turn in turns for i in turn.message_ids]
-    await _turn(session.answer_without(ids, summarise=summarise), show)
+    await _turn(session.room.answer_without(ids, summarise=summarise), show)
 
 
 async def _turn(

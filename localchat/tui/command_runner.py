@@ -101,7 +101,7 @@ class CommandRunner:
 
     async def do_drop(self, argument: str) -> None:
         ids = self._oldest(argument)
-        self._chat.session.drop(ids)
+        self._chat.session.room.drop(ids)
         self._chat.refresh_messages(ids)
         self._chat.tell(f"Left out {len(ids)} messages. Select one and press x to take it back in.")
 

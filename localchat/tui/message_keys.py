@@ -83,7 +83,7 @@ class MessageKeys:
         if view is None:
             return
         ids = [view.stored.id]
-        (self._chat.session.restore if view.stored.excluded else self._chat.session.drop)(ids)
+        (self._chat.session.room.restore if view.stored.excluded else self._chat.session.room.drop)(ids)
         self._chat.refresh_messages(ids)
 
     async def resume(self) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from localchat.errors import HistoryError
 from localchat.history import History, StoredMessage
-from localchat.session import SUMMARY_PROMPT
+from localchat.room import SUMMARY_PROMPT
 from router.errors import BackendCrashed, ContextOverflow, RouterError
 from router.request import (
     ChatRequest,
