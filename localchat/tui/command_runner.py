@@ -67,6 +67,24 @@ class CommandRunner:
         else:
             self._chat.panels.parameters("system")
 
+    async def do_local(self, text: str) -> None:
+        await self._chat.routes.use("local", text)
+
+    async def do_auto(self, text: str) -> None:
+        await self._chat.routes.use("auto", text)
+
+    async def do_cloud(self, text: str) -> None:
+        await self._chat.routes.use("cloud", text)
+
+    async def do_redo(self, _: str) -> None:
+        await self._chat.message_keys.redo()
+
+    async def do_why(self, _: str) -> None:
+        self._chat.message_keys.why()
+
+    async def do_pin(self, _: str) -> None:
+        self._chat.routes.pin()
+
     async def do_regenerate(self, _: str) -> None:
         await self._chat.message_keys.regenerate()
 

@@ -15,7 +15,7 @@ from localchat.tui.streaming import code_blocks
 if TYPE_CHECKING:
     from localchat.tui.chat import ChatScreen
 
-HINTS = "c copy  b code  e edit  r again  [ ] branch  x leave out  f from here  esc"
+HINTS = "c copy  b code  e edit  r again  o other side  w why  [ ] branch  x leave out  f from here"
 
 
 class MessageKeys:
@@ -65,6 +65,12 @@ class MessageKeys:
             await self._chat.regenerate(view.stored)
         else:
             self._chat.tell("There is nothing to answer again.")
+
+    async def redo(self) -> None:
+        await self._chat.routes.redo(self.view)
+
+    def why(self) -> None:
+        self._chat.routes.why(self.view)
 
     async def switch(self, step: int) -> None:
         view = self.view
