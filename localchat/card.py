@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 from router.decision import Alternative, CacheLabel, Confidence, Decision, Estimate, Verdict
 from router.request import (
     CacheHit,
-    Event,
     Finished,
     HandedOff,
     Judged,
@@ -29,7 +28,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """``decision`` is the first one; where ``handed_off`` is set, another route went on.
+    """``decision`` is the first one; after each of ``hand_offs`` another route went on.
 
     ``cost_usd`` None: not known. ``entry`` is its number in the ledger, None where none is kept.
     """
@@ -37,7 +36,7 @@ class Card:
     decision: Decision
     cache: CacheLabel | None = None
     confidence: Confidence | None = None
-    handed_off: HandedOff | None = None
+    hand_offs: tuple[HandedOff, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
     simulated: Simulated | None = None
     cost_usd: float | None = 0.0
@@ -46,15 +45,15 @@ class Card:
     @property
     def route(self) -> str:
         """Which route the answer came by in the end."""
-        return self.handed_off.target if self.handed_off else self.decision.route
+        return self.hand_offs[-1].target if self.hand_offs else self.decision.route
 
     @property
     def failed_checks(self) -> tuple[Verdict, ...]:
         return tuple(verdict for verdict in self.verdicts if not verdict.passed)
 
 
-def with_event(card: Card | None, event: Event) -> Card | None:
-    """What is known after ``event``; None before anything was decided."""
+def with_event(card: Card | None, event: object) -> Card | None:
+    """What is known after ``event`` of a turn; None before anything was decided."""
     if isinstance(event, Routed):
         return Card(event.decision)
     if card is None:
@@ -65,7 +64,7 @@ def with_event(card: Card | None, event: Event) -> Card | None:
         case Judged(confidence):
             return replace(card, confidence=confidence)
         case HandedOff():
-            return replace(card, handed_off=event)
+            return replace(card, hand_offs=(*card.hand_offs, event))
         case Validated(verdicts):
             return replace(card, verdicts=verdicts)
         case Recorded(entry):
@@ -97,7 +96,7 @@ def from_json(text: str) -> Card | None:
             ),
             cache=_optional(CacheLabel, stored["cache"]),
             confidence=_optional(Confidence, stored["confidence"]),
-            handed_off=_optional(HandedOff, stored["handed_off"]),
+            hand_offs=tuple(_read(HandedOff, each) for each in stored["hand_offs"]),
             verdicts=tuple(_read(Verdict, verdict) for verdict in stored["verdicts"]),
             simulated=_optional(Simulated, stored["simulated"]),
             cost_usd=stored["cost_usd"],

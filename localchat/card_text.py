@@ -103,8 +103,7 @@ def story(card: Card) -> Iterator[str]:
             f"After {sure.tokens} tokens the local model was wrong with probability {sure.p_wrong:.2f} "
             f"(handed off from {sure.threshold:.2f} on)."
         )
-    if card.handed_off:
-        yield _hand_off_text(card.handed_off)
+    yield from map(_hand_off_text, card.hand_offs)
     if card.cache:
         yield f"The answer was {cache_text(card.cache)}."
     for verdict in card.failed_checks:
@@ -113,8 +112,8 @@ def story(card: Card) -> Iterator[str]:
 
 def summary(card: Card) -> str:
     """The story in one line: the last thing that decided, then what else there was."""
-    if card.handed_off:
-        return _hand_off_text(card.handed_off)
+    if card.hand_offs:
+        return " ".join(map(_hand_off_text, card.hand_offs))
     if card.cache:
         return cache_text(card.cache)
     return decision_text(card.decision)
@@ -128,5 +127,5 @@ def _hand_off_text(handed: HandedOff) -> str:
 def is_plain(card: Card) -> bool:
     """Nothing but this machine was in question: there is no story to tell."""
     return card.route == "local" and not (
-        card.handed_off or card.decision.alternatives or card.failed_checks or card.confidence
+        card.hand_offs or card.decision.alternatives or card.failed_checks or card.confidence
     )

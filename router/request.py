@@ -9,14 +9,15 @@ A stream of events for one request reads, in order::
     Routed  CacheHit?  (Progress | Notice)*  Predicted?  Judged?
     (Notice | Progress | Delta | Reclassified | ToolCall)*  Validated?  Recorded?  Finished | Failed
 
-exactly one of the last two ends it. After a HandedOff, at most one in an answer, another
-route goes on as if from the beginning, though text that was sent before stays where ``kept``.
+exactly one of the last two ends it. After a HandedOff another route goes on as if from the
+beginning, though text that was sent before stays where ``kept``; no route is taken thrice.
 A model on this machine sends its first Progress of the stage "prefill" before it computes
 anything: ``done`` of it was cached, ``total`` is the whole prompt.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -287,6 +288,20 @@ class ToolCall:
     call_id: str = ""
     name: str = ""
     arguments: str = ""
+
+
+def joined_calls(pieces: Iterable[ToolCall]) -> tuple[ToolCall, ...]:
+    """Whole calls from their pieces, in the order of their index."""
+    calls: dict[int, ToolCall] = {}
+    for piece in pieces:
+        begun = calls.get(piece.index, ToolCall(piece.index))
+        calls[piece.index] = ToolCall(
+            piece.index,
+            begun.call_id + piece.call_id,
+            begun.name + piece.name,
+            begun.arguments + piece.arguments,
+        )
+    return tuple(calls[index] for index in sorted(calls))
 
 
 @dataclass(frozen=True, slots=True)
