@@ -120,7 +120,7 @@ def summary(card: Card) -> str:
 
 
 def _hand_off_text(handed: HandedOff) -> str:
-    kept = " (what it had said stays)" if handed.kept else ""
+    kept = f" after {handed.kept:,} characters, which stay" if handed.kept else ""
     return f"Handed off from {handed.source} to {handed.target}{kept}: {handed.why}"
 
 

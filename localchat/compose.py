@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from router.cloud.client.backend import CloudBackend
     from router.cloud.keys import FoundKey
     from router.cloud.target import Target
+    from router.consent import Departure
     from router.prices import Price
+    from router.request import ChatRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,7 @@ class Remote:
 
     name: str
     simulated: bool
+    departure: Callable[[ChatRequest], Departure]
     spent_text: Callable[[], str] = lambda: ""
 
 

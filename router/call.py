@@ -26,9 +26,10 @@ from router.request import (
 
 @dataclass(slots=True)
 class Call:
-    """``text`` is the answer without its reasoning. ``shielded`` says what of a payload that left
-    was taken out or let through, in words; "" where nothing was found. ``cannot_here``: this
-    machine has tried and is not able to answer.
+    """``text`` is the answer without its reasoning. ``shielded`` says what of a payload that was to
+    leave was taken out or let through, in words; "" where nothing was found. ``avoided_usd`` is what
+    an answer from the cache cost when it was given. ``cannot_here``: this machine has tried and is
+    not able to answer.
 
     Instants are those of ``time.monotonic``; ``started_at`` is Unix time.
     """
@@ -44,6 +45,7 @@ class Call:
     tool_calls: int = 0
     verdicts: tuple[Verdict, ...] = ()
     shielded: str = ""
+    avoided_usd: float | None = None
     finished: Finished | None = None
     error: RouterError | None = None
     recorded: bool = False

@@ -1,7 +1,8 @@
 """THE path of a request: decide, leave or stay, judge, check, record; every surface takes it.
 
 Knows which step comes next; what a step decides is that step's own business. Without an
-:class:`Elsewhere` there is no way off this machine: nothing of it is even constructed.
+:class:`Elsewhere` there is no way off this machine: nothing of it is even constructed, and
+while every answer is to come from here it is not either.
 """
 
 from __future__ import annotations
@@ -105,14 +106,15 @@ class Dispatch:
         self,
         local: Backend,
         forecaster: Forecaster | None = None,
-        elsewhere: Elsewhere | None = None,
+        elsewhere: Callable[[], Elsewhere] | None = None,
         check: Check | None = None,
         record: Record | None = None,
     ) -> None:
-        """Each part that is None is a step left out."""
+        """Each part that is None is a step left out. ``elsewhere`` is called when it is first needed."""
         self._local = local
         self._prediction = Prediction(forecaster) if forecaster else None
-        self._elsewhere = elsewhere
+        self._open_elsewhere = elsewhere
+        self._elsewhere: Elsewhere | None = None
         self._check, self._record = check, record
 
     async def stream(self, request: ChatRequest, turn: Turn = LOCAL) -> AsyncGenerator[Event, None]:
@@ -138,8 +140,14 @@ class Dispatch:
 
     async def decide(self, request: ChatRequest, turn: Turn) -> Decision:
         """Which way it would go, without going. Raises a RouterError where there is none."""
-        if self._elsewhere is None:
+        if self._open_elsewhere is None:
             return Decision("local", self._local.model, ("This is the only model configured.",))
+        if turn.pinned:
+            return Decision("local", self._local.model, ("This conversation is kept on this machine.",))
+        if turn.mode == "local":
+            return Decision("local", self._local.model, ("Every answer is to come from this machine.",))
+        if self._elsewhere is None:
+            self._elsewhere = self._open_elsewhere()
         return await self._elsewhere.chooser.choose(request, turn)
 
     async def _answered(self, call: Call) -> AsyncGenerator[Event, None]:
@@ -155,8 +163,7 @@ class Dispatch:
 
     async def _here(self, call: Call) -> AsyncGenerator[Event, None]:
         """A local answer; what this machine cannot do, or begins unsurely, goes on elsewhere."""
-        assert call.decision
-        gate = self._elsewhere.chooser.gate(call.decision, call.turn) if self._elsewhere else None
+        gate = self._gate(call)
         try:
             async with aclosing(self._local_answer(call)) as events:
                 async for event in events:
@@ -187,12 +194,16 @@ class Dispatch:
         # What follows a schema or grammar is taken word for word: a mark in it is data.
         return answer if call.request.response_format else separate_reasoning(answer)
 
+    def _gate(self, call: Call) -> Gate | None:
+        if self._elsewhere is None or not _in_question(call.turn):
+            return None
+        assert call.decision
+        return self._elsewhere.chooser.gate(call.decision, call.turn)
+
     def _may_hand_off(self, call: Call) -> bool:
-        return (
-            self._elsewhere is not None
-            and not call.hand_offs
-            and self._elsewhere.chooser.may_leave(call.turn)
-        )
+        if self._elsewhere is None or not _in_question(call.turn) or call.hand_offs:
+            return False
+        return self._elsewhere.chooser.may_leave(call.turn)
 
     # -- elsewhere
 
@@ -208,7 +219,7 @@ class Dispatch:
             if not call.can_go_on_here:
                 raise
             failure = error
-        yield HandedOff("cloud", "local", failure.message, kept=bool(call.text))
+        yield HandedOff("cloud", "local", failure.message, kept=len(call.text))
         async with aclosing(self._local_answer(call)) as events:
             async for event in events:
                 yield event
@@ -237,3 +248,8 @@ class Dispatch:
         self._kept(call)
         if self._elsewhere:
             self._elsewhere.chooser.ended(call)
+
+
+def _in_question(turn: Turn) -> bool:
+    """Whether the answer may come from elsewhere."""
+    return turn.mode != "local" and not turn.pinned

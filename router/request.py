@@ -10,7 +10,7 @@ A stream of events for one request reads, in order::
     (Notice | Progress | Delta | Reclassified | ToolCall)*  Validated?  Recorded?  Finished | Failed
 
 exactly one of the last two ends it. After a HandedOff another route goes on as if from the
-beginning, though text that was sent before stays where ``kept``; no route is taken thrice.
+beginning, though text that was sent before stays; no route is taken thrice.
 A model on this machine sends its first Progress of the stage "prefill" before it computes
 anything: ``done`` of it was cached, ``total`` is the whole prompt.
 """
@@ -182,12 +182,12 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class HandedOff:
-    """Another route goes on. ``kept``: what was shown before stays, marked as unfinished."""
+    """Another route goes on, after the first ``kept`` characters of the answer, which stay."""
 
     source: Route
     target: Route
     why: str
-    kept: bool = False
+    kept: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     from localchat.compose import Program
 
 TYPING_PAUSES_AFTER_S = 0.5
-HINTS = "enter send  esc stop  ^o conversations  ^p commands  f5 who answers  f1 help"
+HINTS = "enter send  esc stop  ^o conversations  ^p commands  f5 route  f1 help"
 WELCOME = """\
-Everything stays on this machine.
+{where}
 
 / for commands   @ to attach a file   ctrl+o for earlier conversations"""
 
@@ -142,7 +142,7 @@ class ChatScreen(Screen[None]):
         self.show_title()
         self.routes.show()
         self.turns.show_usage(messages)
-        await self.transcript.show(messages, WELCOME)
+        await self.transcript.show(messages, WELCOME.format(where=self.routes.promise()))
 
     async def idle(self) -> bool:
         """Stop a running turn: what comes next changes where the conversation stands."""

@@ -6,15 +6,20 @@ leaves the machine. Decides nothing about a question: that is the router's busin
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, get_args
 
 from localchat.card import Card
+from localchat.errors import LocalchatError
 from localchat.tui.message import MessageView, ReplyView
-from router.decision import Mode
+from router.decision import Decision, Mode
+from router.errors import RouterError
 
 if TYPE_CHECKING:
     from localchat.tui.chat import ChatScreen
+    from router.consent import Consent, Departure
 
 MODES: tuple[Mode, ...] = get_args(Mode)
 _MEANING = {
@@ -39,6 +44,52 @@ class Routes:
         spent = cloud.spent_text() if cloud and mode not in ("local", "pinned here") else ""
         status = self._chat.status
         status.show(replace(status.status, mode=mode, spent=spent))
+
+    @property
+    def in_question(self) -> bool:
+        """Whether a question might go elsewhere."""
+        session = self._chat.session
+        return self._chat.program.cloud is not None and session.mode != "local" and not session.pinned
+
+    async def foreseen(self) -> Decision | None:
+        """Where what is being written would go; None where there is no question of it."""
+        text = self._chat.prompt.full_text
+        if not self.in_question or not text.strip():
+            return None
+        session = self._chat.session
+        with suppress(LocalchatError, RouterError):  # what is wrong is told when it is sent
+            return await session.dispatch.decide(session.request_if_sent(text), session.turn())
+        return None
+
+    def preview(self, text: str) -> None:
+        """Show exactly what would leave with ``text``."""
+        from localchat.tui.route_panels import PreviewPanel
+
+        cloud = self._chat.program.cloud
+        if cloud and self._may_leave():
+            departure = cloud.departure(self._chat.session.request_if_sent(text))
+            self._chat.app.push_screen(PreviewPanel(departure))
+
+    async def ask_before_leaving(self, departure: Departure) -> Consent:
+        """What a person decides of what was found; a closed panel keeps it here."""
+        from localchat.tui.route_panels import ConsentPanel
+
+        decided: asyncio.Future[Consent] = asyncio.get_running_loop().create_future()
+
+        def settle(consent: Consent | None) -> None:
+            if not decided.done():
+                decided.set_result(consent or "keep")
+
+        self._chat.app.push_screen(ConsentPanel(departure), settle)
+        return await decided
+
+    def promise(self) -> str:
+        """What a person may rely on as things stand."""
+        cloud = self._chat.program.cloud
+        if cloud is None or not self.in_question:
+            return "Everything stays on this machine."
+        what = "Hard questions go" if self._chat.session.mode == "auto" else "Every question goes"
+        return f"{what} to {cloud.name}. f5 changes that, /pin keeps a conversation here."
 
     def next_mode(self) -> None:
         at = MODES.index(self._chat.session.mode)
