@@ -55,7 +55,8 @@ class Decision:
     """Which route was taken, by which model, and why, in words for a person.
 
     ``difficulty`` is the probability that the cloud's answer is better than this machine's;
-    ``expected`` what this route is expected to take.
+    ``expected`` what this route is expected to take. ``refusal``, where it is not "": nothing may
+    be sent anywhere, what ``route`` was asked for, and why not, with the next step.
     """
 
     route: Route
@@ -64,6 +65,7 @@ class Decision:
     alternatives: tuple[Alternative, ...] = ()
     difficulty: float | None = None
     expected: Estimate | None = None
+    refusal: str = ""
 
 
 @dataclass(frozen=True, slots=True)
