@@ -68,6 +68,10 @@ class InvalidSimulation(RouterError):
     """A simulation was asked for that cannot be run: its file, its numbers or their combination."""
 
 
+class InvalidRules(RouterError):
+    """The file with rules for answers cannot be used. ``str()`` names the rule and what is wrong with it."""
+
+
 class TooLarge(InvalidRequest):
     """The cloud says the request is too large for it and does not say by how much."""
 
