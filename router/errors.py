@@ -72,6 +72,10 @@ class Withheld(RouterError):
     """What would have left this machine holds what a person keeps on it. Nothing was sent."""
 
 
+class InvalidRules(RouterError):
+    """The file with rules for answers cannot be used. ``str()`` names the rule and what is wrong with it."""
+
+
 class TooLarge(InvalidRequest):
     """The cloud says the request is too large for it and does not say by how much."""
 

@@ -1,0 +1,150 @@
+"""The way to a cloud and back: look through what leaves, ask, look into the cache, send, put back.
+
+Owns what is done about identifiers and secrets, and that nothing leaves before it. Finding them
+is :mod:`router.privacy`'s business, answers given before are :mod:`router.cache`'s, and how a
+cloud is called is known to :mod:`router.cloud` alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from router.cache.answers import AnswerCache
+from router.cache.hit import Hit, Ticket
+from router.cache.key import CacheTarget
+from router.call import Call
+from router.cloud.wire import Dialect
+from router.consent import AskPerson, Consent, Departure, Rule
+from router.errors import Withheld
+from router.privacy import Redaction, counted, preview, redact, restored
+from router.reasoning import separate_reasoning
+from router.request import ChatRequest, Event, Finished
+
+LONGEST_ANSWER = 4096
+"""Tokens asked for at most where nobody said how many: without a bound a price cannot be promised."""
+
+
+class Cloud(Protocol):
+    """A backend elsewhere, and how it is spoken of: :class:`router.cloud.client.backend.CloudBackend`."""
+
+    @property
+    def model(self) -> str: ...
+
+    @property
+    def provider(self) -> str: ...
+
+    @property
+    def dialect(self) -> Dialect: ...
+
+    @property
+    def temperature(self) -> float | None:
+        """Replaces that of a request; None keeps it."""
+        ...
+
+    def stream(self, request: ChatRequest) -> AsyncGenerator[Event, None]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Agreed:
+    values: frozenset[str]
+    consent: Consent
+
+
+class OutboundRoute:
+    """The way to one cloud."""
+
+    def __init__(
+        self, cloud: Cloud, rule: Rule, ask: AskPerson, cache: AnswerCache | None = None, profile: str = ""
+    ) -> None:
+        """Without a ``cache`` every question is asked anew."""
+        self._cloud, self._rule, self._ask = cloud, rule, ask
+        self._cache, self._profile = cache, profile
+        self._agreed: dict[str, _Agreed] = {}  # by conversation: one is not asked the same at each turn
+
+    async def stream(self, call: Call) -> AsyncGenerator[Event, None]:
+        """Raises Withheld where it must not leave, and what the cloud raises."""
+        request, redaction = await self._cleared(call, self.as_asked(call.request))
+        ticket: Ticket | None = None
+        try:
+            if self._cache and not redaction:
+                target = CacheTarget(self._profile, self._cloud.provider, self._cloud.model)
+                found = await self._cache.look_up(request, target, fresh=call.turn.fresh)
+                if isinstance(found, Hit):
+                    call.avoided_usd = found.avoided_usd
+                    for event in found.events():
+                        yield event
+                    return
+                ticket = found.ticket
+            async with aclosing(self._answer(request, redaction)) as events:
+                async for event in events:
+                    if ticket and isinstance(event, Finished):
+                        await ticket.commit(call.text, event)
+                    yield event
+        finally:
+            if ticket:
+                ticket.abandon()
+
+    def as_asked(self, request: ChatRequest) -> ChatRequest:
+        """``request`` with everything said that shapes the answer, as it would be sent."""
+        sampling = request.sampling
+        if self._cloud.temperature is not None:
+            sampling = replace(sampling, temperature=self._cloud.temperature)
+        if sampling.max_tokens is None:
+            sampling = replace(sampling, max_tokens=LONGEST_ANSWER)
+        return replace(request, sampling=sampling)
+
+    def departure(self, request: ChatRequest) -> Departure:
+        """What would leave for ``request``. Raises InvalidRequest for what this cloud cannot do."""
+        asked = self.as_asked(request)
+        return self._departure(asked, *redact(asked))
+
+    def _answer(self, request: ChatRequest, redaction: Redaction) -> AsyncGenerator[Event, None]:
+        answer = self._cloud.stream(request)
+        form = request.response_format
+        if redaction:
+            answer = restored(answer, redaction, as_json=form is not None and form.kind == "json_schema")
+        return answer if form else separate_reasoning(answer)
+
+    async def _cleared(self, call: Call, request: ChatRequest) -> tuple[ChatRequest, Redaction]:
+        """What may leave. A megabyte takes a moment to look through, hence the thread."""
+        redacted, redaction = await asyncio.to_thread(redact, request)
+        if not redaction:
+            return request, redaction
+        found = counted(redaction.counts)
+        match await self._consent(call, request, redacted, redaction):
+            case "send":
+                call.shielded = f"left with your consent: {found}"
+                return request, Redaction()
+            case "redact":
+                call.shielded = f"replaced by placeholders: {found}"
+                return redacted, redaction
+            case _:
+                call.shielded = f"stayed here because of: {found}"
+                raise Withheld(f"It holds {found}, which stay on this machine.")
+
+    async def _consent(
+        self, call: Call, request: ChatRequest, redacted: ChatRequest, redaction: Redaction
+    ) -> Consent:
+        if self._rule != "ask":
+            return "keep" if self._rule == "local" else self._rule
+        values = frozenset(hidden.value for hidden in redaction.hidden.values())
+        agreed = self._agreed.get(call.turn.conversation)
+        if agreed and values <= agreed.values and not call.turn.fresh:
+            return agreed.consent
+        consent = await self._ask(self._departure(request, redacted, redaction))
+        if call.turn.conversation:
+            self._agreed[call.turn.conversation] = _Agreed(values, consent)
+        return consent
+
+    def _departure(self, request: ChatRequest, redacted: ChatRequest, redaction: Redaction) -> Departure:
+        model, dialect = self._cloud.model, self._cloud.dialect
+        return Departure(
+            f"{self._cloud.provider}: {model}",
+            counted(redaction.counts),
+            preview(request, model, dialect),
+            preview(redacted, model, dialect),
+        )
