@@ -149,3 +149,11 @@ class CloudMalformed(CloudError):
 
 class CloudResting(CloudError):
     """It failed several times in a row and is left alone for a while. Nothing was sent."""
+
+
+class CacheUnavailable(RouterError):
+    """The store of answers cannot be used. Questions go to the cloud as if there were none."""
+
+
+class EmbedderUnavailable(RouterError):
+    """What recognises paraphrases is missing or not the one that was measured. Exact repeats still hit."""
