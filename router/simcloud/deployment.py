@@ -11,7 +11,7 @@ from pathlib import Path
 
 from router.errors import InvalidSimulation
 from router.simcloud.additions import NONE, Additions, equip
-from router.simcloud.engine import Engine, Swap
+from router.simcloud.engine import Engine
 from router.simcloud.gpu import Gpu, find_gpu
 from router.simcloud.kv import KvPool
 from router.simcloud.llm import Llm, find_llm
@@ -22,6 +22,7 @@ from router.simcloud.roofline import Roofline
 from router.simcloud.scheduler import Scheduler
 from router.simcloud.schedulers import BLOCK_TOKENS, Options, by_name
 from router.simcloud.step_cost import StepCost
+from router.simcloud.swap import Swap
 
 MEMORY_SHARE = 0.9
 """Of a GPU's memory, what an engine may use (vLLM's default gpu_memory_utilization)."""
