@@ -70,6 +70,7 @@ def build(
     each: Callable[[Completed | Rejected], None] | None = None,
     replica: int = 0,
     holds: bool = False,
+    record: type[Recorder] = Recorder,
 ) -> Parts:
     if deployment.gpus < 1 or not (deployment.swap_bytes_per_s is None or deployment.swap_bytes_per_s > 0):
         raise InvalidSimulation("There must be at least one GPU, and a link that carries something.")
@@ -81,7 +82,7 @@ def build(
         blocks = fitting_blocks(llm, gpu, deployment.gpus, block_tokens, _draft(deployment))
     kv = KvPool(blocks, block_tokens, deployment.prefix_cache)
     price = gpu.usd_per_hour if deployment.usd_per_hour is None else deployment.usd_per_hour
-    recorder = Recorder(
+    recorder = record(
         kv.capacity,
         level=deployment.level,
         usd_per_hour=None if price is None else price * deployment.gpus,

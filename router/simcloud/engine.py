@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from router.simcloud.clock import SAME_MOMENT_S, Clock
+from router.simcloud.intervene import Interventions, Tell, Watch
 from router.simcloud.kv import KvPool, content_keys
 from router.simcloud.leap import series_s, steps_begun_before
 from router.simcloud.lora import Adapters
@@ -23,7 +24,7 @@ from router.simcloud.moves import Moves, Step
 from router.simcloud.request import Completed, Job, Rejected, Request
 from router.simcloud.sampling import Families
 from router.simcloud.scheduler import Plan, Scheduler
-from router.simcloud.state import DecodeGroup, Sequence, ServerState, Waiting
+from router.simcloud.state import NOT_DECODING, DecodeGroup, Sequence, ServerState, Waiting
 from router.simcloud.step_cost import Chunk, StepCost, Work
 from router.simcloud.swap import Swap
 
@@ -61,6 +62,14 @@ class Engine:
         self._done = 0
         self.families = Families()
         self._moves = Moves(self.state, recorder, self.families, self._lengths, swap)
+        self.intervene = Interventions(
+            self.state,
+            recorder,
+            self._lengths,
+            self._planned,
+            lambda sequence: self._finish(sequence, self.now_s),
+        )
+        self._watch: Watch | None = None
         self._transcripts: dict[int, tuple[int, ...]] = {}
         self._holds = holds
         self._held: dict[int, Sequence] = {}  # ended, and still in their blocks
@@ -86,6 +95,19 @@ class Engine:
             listener(completed)
 
         self.on_done = both
+
+    def watch(self, number: int, tell: Tell) -> None:
+        """Every token of a request that is here is told; the last ``tell`` given counts for all."""
+        self._watch = self._watch or Watch(tell)
+        sequence = self.intervene.find(number)
+        if sequence is not None:
+            self._watch.members[number] = sequence
+
+    def cancel(self, number: int, at_s: float) -> bool:
+        """It leaves at once and gives its blocks back; False if it is not here (any more)."""
+        if self._watch is not None:
+            self._watch.members.pop(number, None)
+        return self.intervene.cancel(number, at_s)
 
     def fits(self, request: Request) -> bool:
         """Whether it could ever run here, alone."""
@@ -143,6 +165,32 @@ class Engine:
             if stop_when_done and self._done > done:
                 return
 
+    def evacuate(self) -> list[tuple[Sequence, int]]:
+        """Everybody leaves this engine for good, with true lengths; what is planned still runs to its end."""
+        while self._planned:
+            self._execute()
+        for sequence in self.state.running.values():
+            if sequence.anchor != NOT_DECODING:
+                self.state.decoding.leave(sequence)
+        inside = [*self.state.running.values(), *self.state.waiting]
+        return [(each, self._lengths[each.request.id]) for each in inside]
+
+    def adopt(self, sequence: Sequence, length: int) -> bool:
+        """Queue one that left another engine: all it had is computed again, nothing is told twice.
+
+        False if it can never run here.
+        """
+        request = sequence.request
+        if not self.fits(request):
+            return False
+        self._lengths[request.id] = length
+        keys = content_keys(request, self.state.kv.block_tokens)
+        moved = Sequence(request, generated=sequence.generated, keys=keys, preemptions=sequence.preemptions)
+        moved.admitted_s, moved.first_token_s = sequence.admitted_s, sequence.first_token_s
+        moved.cached_tokens = sequence.cached_tokens
+        self.state.waiting.push(moved)
+        return True
+
     def step(self) -> bool:
         """One step, for those who look at every one; False if there is nothing to do."""
         leaps, self._leaps = self._leaps, False
@@ -187,6 +235,8 @@ class Engine:
         for sequence in step.first:
             if sequence.first_token_s < 0:
                 sequence.first_token_s = out_s
+        if self._watch is not None:
+            self._watch.out(step, out_s)
         for sequence in step.ends:
             self._finish(sequence, out_s)
 
@@ -194,6 +244,8 @@ class Engine:
         request = sequence.request
         state = self.state
         del state.running[request.id]
+        if self._watch is not None:
+            self._watch.members.pop(request.id, None)
         self._publish_answer(sequence)
         if self._holds:
             self._held[request.id] = sequence
@@ -239,6 +291,7 @@ class Engine:
         if plan.decode and group.count:
             state.kv.take(group.demand())
             step.decodes = group.count
+            step.watched = self._watched()
             step.ends = group.advance(1)
         else:
             step.waits = group.count
@@ -276,8 +329,8 @@ class Engine:
             run = self._cost.decode_run(members, members * length)
         else:
             run = self._cost.decode_run(decodes, group.context + decodes)
-        steps = 1
-        if self._leaps and plan.repeats > 1 and not self._eventful():
+        steps, watched = 1, self._watched()
+        if self._leaps and plan.repeats > 1 and not watched and not self._eventful():
             steps = min(plan.repeats, run.steps, group.next_end() - group.tick)
             if steps > 1:
                 steps = group.ticks_within(state.kv.free, steps)
@@ -291,7 +344,7 @@ class Engine:
         if steps > 1:
             self._leap(decodes, steps, run.first_s, run.growth_s)
         last_s = run.first_s + (steps - 1) * run.growth_s
-        step = Step(last_s, decodes, decodes, ends=ends)
+        step = Step(last_s, decodes, decodes, ends=ends, watched=watched)
         if self._lag_s is not None and ends:
             context = group.context + sum(sequence.computed for sequence in ends)
             step.lag_s = self._lag_s(Work(decodes, context, sampled=decodes))
@@ -305,6 +358,9 @@ class Engine:
             state.padded_since, state.ghosts = state.decoding.tick, 0
             return (Chunk(state.padded_to, 0),) * len(chunks)
         return tuple(chunks)
+
+    def _watched(self) -> list[Sequence]:
+        return [] if self._watch is None else self._watch.decoding()
 
     def _eventful(self) -> bool:
         return any(step.first or step.ends for step in self._planned)

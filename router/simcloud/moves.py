@@ -26,6 +26,7 @@ class Step:
     lag_s: float = 0.0  # after its end until its tokens are out
     first: list[Sequence] = field(default_factory=list)
     ends: list[Sequence] = field(default_factory=list)
+    watched: list[Sequence] = field(default_factory=list)  # of those that decode: whose tokens are told
 
 
 @dataclass(frozen=True, slots=True, eq=False)
