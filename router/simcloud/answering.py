@@ -9,15 +9,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from typing import Self
 from zlib import crc32
 
-from router.cloud.wire import Call, Chunk
+from router.cloud.wire import Call
 from router.errors import CloudBusy, CloudModelUnknown, ContextOverflow, InvalidRequest
-from router.request import ChatRequest, Delta, Simulated, Usage
+from router.request import ChatRequest, FinishReason, Simulated, Usage
 from router.simcloud.live import LiveServer, Ticket
 from router.simcloud.text_source import Count, TextEnd, TextSource, TextToken
 
@@ -63,6 +62,7 @@ class Answer:
         self._writing: asyncio.Task[None] | None = None
         self.tokens = 0
         self.late_tokens = 0
+        self.due_s = 0.0  # of the token that came last, on the wall's clock
 
     async def __aenter__(self) -> Self:
         """In the simulated queue. Raises a RouterError where that cannot be."""
@@ -106,29 +106,33 @@ class Answer:
         cached = self._ticket.cached_tokens if self._ticket else 0
         return Usage(self._count.tokens, min(cached, self._count.tokens), self.tokens)
 
-    async def chunks(self) -> AsyncGenerator[Chunk, None]:
-        """A chunk for every token when it is due, then one with the reason of the end.
+    async def next(self) -> TextToken | None:
+        """The next token's text, before it is due (``due`` waits); None at the end, ``end`` says which.
 
         Raises a RouterError of the text source, in the middle too.
         """
-        ticket, pump = self._ticket, self._pump
-        assert ticket
-        while await pump.more():
-            token, written_s = pump.tokens.popleft(), pump.arrived_s.popleft()
-            due_s = self._server.wall_s(await ticket.token_s(self.tokens))
-            wait_s = due_s - time.monotonic()
-            if wait_s > 0:
-                await asyncio.sleep(wait_s)
-            if written_s > due_s + LATE_S:
-                self.late_tokens += 1
-                self._server.metrics.late_tokens += 1
-            self.tokens += 1
-            if token.text:
-                yield Chunk((Delta(token.text, token.kind),))
-        assert pump.end
-        if not self.tokens:  # the end itself is what the first step computes
-            await asyncio.sleep(self._server.wall_s(await ticket.token_s(0)) - time.monotonic())
-        yield Chunk(finish_reason=pump.end.reason)
+        if not await self._pump.more():
+            if not self.tokens:  # the end itself is what the first step computes
+                await self._due(0)
+            return None
+        return self._pump.tokens.popleft()
+
+    async def due(self) -> None:
+        """Waits until the token that ``next`` gave is due; counts it, and whether its text came later."""
+        written_s = self._pump.arrived_s.popleft()
+        self.due_s = await self._due(self.tokens)
+        self.tokens += 1
+        if written_s > self.due_s + LATE_S:
+            self.late_tokens += 1
+            self._server.metrics.late_tokens += 1
+
+    async def _due(self, index: int) -> float:
+        assert self._ticket
+        return self._server.wall_s(await self._ticket.token_s(index))
+
+    @property
+    def end(self) -> FinishReason:
+        return self._pump.end.reason if self._pump.end else "unknown"
 
     async def _write(self, ticket: Ticket) -> None:
         pump, written = self._pump, 0

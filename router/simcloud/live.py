@@ -4,7 +4,7 @@ Owns the joining of the two clocks, the synthetic users, and when each token of 
 due. Knows neither text nor HTTP. Everything runs in one event loop's thread.
 
 Steps are simulated as soon as they begin, so the time of a token is known one step before it
-is due, and whoever waits for it sleeps until exactly then.
+is due. One timer rings when a step ends, and lets out the tokens of all requests in it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -33,12 +34,16 @@ LONGEST_LAG_S = 2.0
 
 ASK_AGAIN_S = 0.001  # of a policy that waits though there is a queue
 
+EARLY_S = 0.001
+"""Timers are set so much before a token is due: those of asyncio ring up to a millisecond late
+(selectors rounds its timeout up), and the tokens of a step go out one after the other."""
+
 
 @dataclass(slots=True, eq=False)
 class Ticket:
-    """One request's way through the server. ``due_s``: when each token so far is out, of the live clock.
+    """One request's way through the server. ``due_s``: when its tokens so far were due, of the live clock.
 
-    ``queued`` waited before it when it came, ``batch`` were computed with its first token.
+    ``queued`` waited before it and ``running`` were computed when it came; ``batch`` with its first token.
     """
 
     number: int
@@ -53,7 +58,7 @@ class Ticket:
     _waiter: asyncio.Future[None] | None = None
 
     async def token_s(self, index: int) -> float:
-        """When token ``index`` is due, as soon as that is known."""
+        """Waits until token ``index`` is due; returns when exactly that was."""
         while index >= len(self.due_s):
             if self.failed:
                 raise self.failed
@@ -80,8 +85,10 @@ class LiveServer:
         self._zero_s = 0.0  # of the live clock, on the wall's
         self._next_s = math.inf  # when the timer was to ring
         self._tickets: dict[int, Ticket] = {}
+        self._coming: deque[tuple[float, Ticket]] = deque()  # tokens that are not due yet
         self._numbers = 0
         self._timer: asyncio.TimerHandle | None = None
+        self.gpu = find_gpu(deployment.gpu).device.name
         self._parts = self._build(deployment)
 
     def _build(self, deployment: Deployment) -> Parts:
@@ -91,10 +98,6 @@ class LiveServer:
         return parts
 
     # -- what it is
-
-    @property
-    def gpu(self) -> str:
-        return find_gpu(self.deployment.gpu).device.name
 
     @property
     def model(self) -> str:
@@ -142,7 +145,7 @@ class LiveServer:
     def start(self) -> None:
         self._zero_s = self._clock()
         self.users.begin(0.0)
-        self._catch_up()
+        self.keep_up()
 
     def close(self) -> None:
         """Nothing moves any more; those who wait are told."""
@@ -162,7 +165,7 @@ class LiveServer:
 
         Raises CloudBusy where the queue is full.
         """
-        self._catch_up()
+        self.keep_up()
         queued, running = self.waiting, self.running
         if queued >= MOST_WAITING:
             raise CloudBusy("The simulated queue is full.", "Lower the load.", retry_after_s=1.0)
@@ -173,29 +176,29 @@ class LiveServer:
             raise InvalidSimulation(f"The request is {rejected.why}.", "Ask for fewer tokens.")
         ticket = self._tickets[request.id] = Ticket(request.id, queued, running, request.arrived_s)
         self._parts.engine.watch(request.id, self._token_out)
-        self._catch_up()
+        self.keep_up()
         return ticket
 
     def end_after(self, ticket: Ticket, tokens: int) -> None:
         """The answer turns out to have so many tokens."""
-        self._catch_up()
+        self.keep_up()
         self._parts.engine.intervene.end_after(ticket.number, max(1, tokens))
-        self._catch_up()
+        self.keep_up()
 
     def leave(self, ticket: Ticket) -> None:
         """Nobody reads the answer any more: what is left of it is called off. Idempotent."""
         if self._tickets.pop(ticket.number, None) is not None:
             self._parts.engine.cancel(ticket.number, self.now_s)
-            self._catch_up()
+            self.keep_up()
 
     # -- changes while it runs
 
     def welcome(self, users: Users) -> None:
         """Other synthetic users from now on; those who are there stay."""
-        self._catch_up()
+        self.keep_up()
         self.users = users
         users.begin(self.now_s)
-        self._catch_up()
+        self.keep_up()
 
     def redeploy(self, deployment: Deployment) -> None:
         """Another GPU, policy or model. All who are there move and are computed again; no token comes twice.
@@ -203,8 +206,9 @@ class LiveServer:
         Who can never run on the new one is told. Raises InvalidSimulation, and then nothing has changed.
         """
         parts = self._build(deployment)
-        self._catch_up()
+        self.keep_up()
         old, self._parts, self.deployment = self._parts.engine, parts, deployment
+        self.gpu = find_gpu(deployment.gpu).device.name
         inside = old.evacuate()
         parts.engine.wait_until(old.now_s)
         for sequence, length in inside:
@@ -217,7 +221,7 @@ class LiveServer:
                     "The request no longer fits the simulated GPU.", "Ask again."
                 )
                 ticket.wake()
-        self._catch_up()
+        self.keep_up()
 
     # -- the simulation keeps up with the wall
 
@@ -225,14 +229,21 @@ class LiveServer:
         ticket = self._tickets.get(sequence.request.id)
         if ticket is None:
             return
-        if not ticket.due_s:
+        if not ticket.batch:
             ticket.batch, ticket.cached_tokens = batch, sequence.cached_tokens
             ticket.queue_s = max(0.0, sequence.admitted_s - sequence.request.arrived_s)
-        ticket.due_s.append(out_s)
-        ticket.wake()
+        self._coming.append((out_s, ticket))
 
-    def _catch_up(self) -> None:
-        """All that has begun until now has happened; the timer is set for what begins next."""
+    def _let_out(self) -> None:
+        """Tokens that are due by now; those of one step have the same time."""
+        until_s = self.now_s + EARLY_S
+        while self._coming and self._coming[0][0] <= until_s:
+            out_s, ticket = self._coming.popleft()
+            ticket.due_s.append(out_s)
+            ticket.wake()
+
+    def keep_up(self) -> None:
+        """All that has begun until now has happened; a timer does the same when something begins next."""
         if self.now_s - self._next_s > LONGEST_LAG_S:
             self._zero_s += self.now_s - self._next_s
         now_s = self.now_s
@@ -240,6 +251,7 @@ class LiveServer:
             self._parts.engine.advance(self.users.next_s)
             self._user_comes()
         self._parts.engine.advance(now_s + SAME_MOMENT_S)
+        self._let_out()
         self._set_timer(now_s)
 
     def _user_comes(self) -> None:
@@ -251,10 +263,13 @@ class LiveServer:
             self.metrics.turned_away += 1
 
     def _set_timer(self, now_s: float) -> None:
+        """For the end of the step that runs, or the next user."""
         engine = self._parts.engine
-        next_s = math.inf
+        next_s = self._coming[0][0] - EARLY_S if self._coming else math.inf
         if engine.busy:
-            next_s = engine.now_s if engine.now_s > now_s + SAME_MOMENT_S else now_s + ASK_AGAIN_S
+            next_s = min(
+                next_s, engine.now_s if engine.now_s > now_s + SAME_MOMENT_S else now_s + ASK_AGAIN_S
+            )
         self._next_s = min(next_s, self.users.next_s)
         if self._timer:
             self._timer.cancel()
@@ -264,8 +279,14 @@ class LiveServer:
             self._timer = loop.call_later(max(0.0, self._next_s - now_s), self._ring)
 
     def _ring(self) -> None:
+        self._let_out()
+        asyncio.get_running_loop().call_soon(self._go_on)  # after those who were let out
+
+    def _go_on(self) -> None:
+        if self._timer is None:
+            return  # it was closed meanwhile
         try:
-            self._catch_up()
+            self.keep_up()
         except Exception as error:  # a fault of the simulation: those inside are told, and it begins anew
             for ticket in self._tickets.values():
                 ticket.failed = error

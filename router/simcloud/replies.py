@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
-from contextlib import aclosing, suppress
+from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 from router.cloud.sse import DONE, MEDIA_TYPE, encode_data
 from router.cloud.wire import (
+    Call,
     Chunk,
     Reply,
     chunk_to_json,
@@ -62,14 +64,13 @@ class Response:
     answer: Answer
     reply: Reply
     form: Form
-    stream: bool
-    include_usage: bool
+    call: Call
     fault: Fault | None = None
     _sending_since_s: float | None = None
 
     async def talk(self, leaving: asyncio.Future[None], send: Send) -> None:
         """Until all is sent, or the client has left (``leaving`` is done) or reads no more."""
-        talking = asyncio.ensure_future(self._stream(send) if self.stream else self._whole(send))
+        talking = asyncio.ensure_future(self._stream(send) if self.call.stream else self._whole(send))
         try:
             while not (talking.done() or leaving.done() or self._stuck()):
                 await asyncio.wait({talking, leaving}, timeout=LOOK_S, return_when=asyncio.FIRST_COMPLETED)
@@ -90,26 +91,21 @@ class Response:
     # -- whole
 
     async def _whole(self, send: Send) -> None:
-        pieces: list[Delta] = []
-        reason = None
+        answer, pieces = self.answer, []
         try:
-            async with aclosing(self.answer.chunks()) as chunks:
-                async for chunk in chunks:
-                    pieces += [piece for piece in chunk.pieces if isinstance(piece, Delta)]
-                    reason = chunk.finish_reason
+            while (token := await answer.next()) is not None:
+                await answer.due()
+                pieces.append(Delta(token.text, token.kind))
         except RouterError as error:
             await send_error(send, error)
             return
-        whole = replace(self._counts(), pieces=tuple(pieces), finish_reason=reason)
+        whole = replace(self._counts(), pieces=tuple(pieces), finish_reason=answer.end)
         body = json.dumps(self.form.whole(self.reply, whole)).encode()
-        if self.fault and self.fault.kind == "malformed":
-            body = body[: len(body) // 2]
-        headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-        await send(self._start(headers))
-        if self.fault and self.fault.kind == "cut":
-            await self._send(send, body[: len(body) // 2])
-            return
-        await self._send(send, body, more=False)
+        kind = self.fault.kind if self.fault else ""
+        shown = body[: len(body) // 2] if kind in ("cut", "malformed") else body
+        size = len(body) if kind == "cut" else len(shown)
+        await send(self._start([(b"content-type", b"application/json"), (b"content-length", b"%d" % size)]))
+        await self._send(send, shown, more=kind == "cut")
 
     # -- streamed
 
@@ -118,40 +114,69 @@ class Response:
         if self.form.opens:
             await self._send(send, self._event(Chunk(opens=True)))
         try:
-            async with aclosing(self._events()) as events:
-                async for event in events:
-                    await self._send(send, event)
+            await self._tokens(send)
         except RouterError as error:
             await self._send(send, encode_data(json.dumps(error_to_json(error).body)))
         except Cut:
             return  # an answer that is not completed ends the connection
         await self._send(send, encode_data(DONE), more=False)
 
-    async def _events(self) -> AsyncGenerator[bytes, None]:
+    async def _tokens(self, send: Send) -> None:
+        """Each is written before it is due, so that it only has to be sent then."""
+        answer, frame = self.answer, self._frame()
+        while (token := await answer.next()) is not None:
+            if self.fault:
+                await self._spoil(send, answer.tokens)
+            event = (
+                frame(token.text)
+                if token.kind == "text"
+                else self._event(Chunk((Delta(token.text, token.kind),)))
+            )
+            await answer.due()
+            if self.call.include_times:
+                event = self._timed(event)
+            if token.text:
+                await self._send(send, event)
+        if self.fault:
+            await self._spoil(send, math.inf)
+        unasked = None if self.call.include_usage else answer.simulated
+        await self._send(send, self._event(Chunk(finish_reason=answer.end, simulated=unasked)))
+        if self.call.include_usage:
+            await self._send(send, self._event(self._counts()))
+
+    def _frame(self) -> Callable[[str], bytes]:
+        """Nearly every chunk differs from others in its text only: the rest is written once."""
         before, after = self._event(Chunk((Delta(MARK),))).split(json.dumps(MARK).encode())
-        async with aclosing(self.answer.chunks()) as chunks:
-            async for chunk in chunks:
-                if self.fault:
-                    async for spoilt in spoil(self.fault, self.answer.tokens, chunk):
-                        yield spoilt
-                match chunk.pieces:
-                    case (Delta(text, "text"),):  # nearly every one: written into a frame made once
-                        yield before + json.dumps(text).encode() + after
-                    case _:
-                        end = None if chunk.finish_reason is None or self.include_usage else self._simulated()
-                        yield self._event(replace(chunk, simulated=end))
-        if self.include_usage:
-            yield self._event(self._counts())
+        return lambda text: before + json.dumps(text).encode() + after
+
+    def _timed(self, event: bytes) -> bytes:
+        due_s = self.answer.due_s + time.time() - time.monotonic()
+        return event.removesuffix(b"}\n\n") + b', "simulated_time_s": %.6f}\n\n' % due_s
+
+    async def _spoil(self, send: Send, tokens: float) -> None:
+        """What the fault does once ``tokens`` are sent, infinity: all. Raises Cut."""
+        assert self.fault
+        due = tokens >= self.fault.number
+        match self.fault.kind:
+            case "cut" if due:
+                raise Cut
+            case "stall" if due:
+                await asyncio.Event().wait()  # until the client leaves
+            case "malformed" if due:
+                await self._send(send, encode_data('{"choices": [{"delta"'))
+            case "oversized":
+                await self._send(send, b"data: " + b"x" * OVERSIZED_BYTES)
+            case "endless" if tokens == math.inf:
+                while True:
+                    await self._send(send, self._event(Chunk((Delta(" and so on"),))))
+                    await asyncio.sleep(0.01)
 
     def _event(self, chunk: Chunk) -> bytes:
         return encode_data(json.dumps(self.form.chunk(self.reply, chunk)))
 
     def _counts(self) -> Chunk:
         lies = self.fault is not None and self.fault.kind == "lies"
-        return Chunk(usage=NONSENSE if lies else self.answer.usage, simulated=self._simulated())
-
-    def _simulated(self) -> Simulated:
-        return self.answer.simulated
+        return Chunk(usage=NONSENSE if lies else self.answer.usage, simulated=self.answer.simulated)
 
     def _start(self, headers: list[tuple[bytes, bytes]]) -> Message:
         simulated = [(SIMULATED_HEADER, label(self.answer.simulated)), (b"cache-control", b"no-store")]
@@ -160,24 +185,6 @@ class Response:
 
 class Cut(Exception):
     """The connection is to end here."""
-
-
-async def spoil(fault: Fault, tokens: int, chunk: Chunk) -> AsyncGenerator[bytes, None]:
-    """What a fault puts before the next chunk, ``tokens`` having been sent; or raises Cut."""
-    due = tokens > fault.number or chunk.finish_reason is not None
-    match fault.kind:
-        case "cut" if due:
-            raise Cut
-        case "stall" if due:
-            await asyncio.Event().wait()  # until the client leaves
-        case "malformed" if due:
-            yield encode_data('{"choices": [{"delta"')
-        case "oversized":
-            yield b"data: " + b"x" * OVERSIZED_BYTES
-        case "endless" if chunk.finish_reason is not None:
-            while True:
-                yield encode_data(json.dumps({"choices": [{"index": 0, "delta": {"content": " and so on"}}]}))
-                await asyncio.sleep(0.01)
 
 
 async def gone(receive: Receive) -> None:

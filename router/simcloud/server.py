@@ -237,10 +237,7 @@ class _Begun:
                     return
                 writing.result()  # raises what the text source does not accept, before the 200
                 reply = Reply(f"{self.form.prefix}{secrets.token_hex(12)}", int(time.time()), self.model.name)
-                call = self.call
-                response = AnswerResponse(
-                    answer, reply, self.form, call.stream, call.include_usage, self.fault
-                )
+                response = AnswerResponse(answer, reply, self.form, self.call, self.fault)
                 await response.talk(leaving, send)
         finally:
             leaving.cancel()

@@ -36,12 +36,16 @@ CONSTRAINTS: Mapping[str, Literal["regex", "gbnf", "lark"]] = {
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What a server was asked: the request, for which model, and how the answer is to come."""
+    """What a server was asked: the request, for which model, and how the answer is to come.
+
+    ``include_times``: of a simulated cloud, each chunk says when it was due.
+    """
 
     request: ChatRequest
     model: str = ""
     stream: bool = False
     include_usage: bool = False
+    include_times: bool = False
 
 
 def call_from_json(body: Json) -> Call:
@@ -81,7 +85,11 @@ def text_call_from_json(body: Json) -> Call:
 def _call(body: Json, request: ChatRequest) -> Call:
     options = mapping(body, "stream_options")
     return Call(
-        request, text(body, "model"), body.get("stream") is True, options.get("include_usage") is True
+        request,
+        text(body, "model"),
+        body.get("stream") is True,
+        options.get("include_usage") is True,
+        options.get("include_simulated_time") is True,
     )
 
 

@@ -14,7 +14,7 @@ from router.cloud.wire import Dialect, NotAsAgreed, call_from_json, loads, reque
 from router.cloud.wire.request import is_strict
 from router.errors import InvalidRequest
 from router.request import ChatRequest, Message, ResponseFormat, Sampling, Tools
-from tests.router.cloud.wire_values import FULL, OBJECT, REQUESTS
+from tests.router.cloud.wire_values import FULL, JSON, OBJECT, REQUESTS
 
 HI = ChatRequest((Message("user", "hi"),))
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
@@ -29,7 +29,8 @@ def test_what_is_written_is_read(request: ChatRequest, unknown: dict[str, Any]) 
 
 @given(
     st.dictionaries(
-        st.sampled_from(["messages", "n", "stop", "tools", "seed", "top_k"]), st.from_type(object)
+        st.sampled_from(["messages", "n", "stop", "tools", "seed", "top_k", "logprobs", "prompt"]),
+        JSON | st.floats() | OBJECT | st.lists(OBJECT, max_size=2),
     )
 )
 def test_odd_types_are_refused_or_read_but_never_crash(body: dict[str, Any]) -> None:
