@@ -45,6 +45,15 @@ class CloudPlan:
     fault: str = "none"
 
 
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """The cloud that may answer, as the surfaces speak of it."""
+
+    name: str
+    simulated: bool
+    spent_text: Callable[[], str] = lambda: ""
+
+
 @dataclass(slots=True)
 class Program:
     """A running localchat: what the surfaces (tui, cli) work with."""
@@ -58,6 +67,7 @@ class Program:
     open_model: Callable[[str], LocalModel]
     forecaster: ModelForecaster | None = None  # of the present model
     forecaster_for: Callable[[LocalModel], ModelForecaster | None] = lambda model: None
+    cloud: Remote | None = None  # None: nothing can leave this machine
 
     async def use_model(self, name: str) -> None:
         """Answer with another model from the next turn on; the conversation goes on.

@@ -23,6 +23,10 @@ SETTING_FLAGS = {
     "gpu_layers": "engine.gpu_layers",
     "lora": "engine.lora",
     "theme": "ui.theme",
+    "route": "routing.mode",
+    "offline": "routing.offline",
+    "privacy": "routing.privacy",
+    "profile": "routing.profile",
 }
 """Flag on the command line -> dotted name in settings."""
 
@@ -48,6 +52,23 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     sampling.add_argument("--min-p", type=float, metavar="P")
     sampling.add_argument("--repeat-penalty", type=float, metavar="X")
     sampling.add_argument("--seed", type=int, metavar="N")
+
+
+def add_route_arguments(parser: argparse.ArgumentParser) -> None:
+    """Who answers; settings too. Not given means None."""
+    route = parser.add_argument_group("who answers")
+    route.add_argument(
+        "--route", choices=("local", "auto", "cloud"), help="this machine, the cloud, or whichever is better"
+    )
+    route.add_argument(
+        "--offline", action="store_true", default=None, help="no way off this machine, whatever else is set"
+    )
+    route.add_argument(
+        "--privacy",
+        choices=("ask", "redact", "local", "send"),
+        help="what becomes of identifiers and secrets in what would leave",
+    )
+    route.add_argument("--profile", metavar="NAME", help="keeps cached answers and budgets apart")
 
 
 def setting_flags(args: argparse.Namespace) -> dict[str, object]:

@@ -11,6 +11,7 @@ import threading
 import time
 from dataclasses import dataclass, replace
 
+from localchat.card import Card, with_event
 from localchat.errors import HistoryError
 from localchat.history import History, State, StoredMessage
 from router.request import Delta, Event, Failed, Finished, Reclassified, Timings, Usage
@@ -31,9 +32,11 @@ class Reply:
     model: str = ""
     usage: Usage | None = None
     timings: Timings | None = None
+    card: Card | None = None
     state: State = "streaming"
 
     def take(self, event: Event) -> None:
+        self.card = with_event(self.card, event)
         match event:
             case Delta(text, "text"):
                 self.content += text
@@ -101,6 +104,7 @@ class Saver:
             model=r.model,
             usage=r.usage,
             timings=r.timings,
+            card=r.card,
         )
 
     def _write(self, reply: Reply) -> None:
@@ -113,6 +117,7 @@ class Saver:
                 model=reply.model,
                 usage=reply.usage,
                 timings=reply.timings,
+                card=reply.card,
             )
             self.error = None
         except HistoryError as error:

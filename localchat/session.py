@@ -8,15 +8,15 @@ an answer gets into the store is :mod:`localchat.reply`'s.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from localchat.history import ConversationInfo, History, StoredMessage
-from localchat.history.text import title_from
 from localchat.reply import Reply, Saver
-from router.errors import ContextOverflow, RouterError
+from localchat.room import Room
+from router.decision import Mode, Turn
 from router.request import (
     ChatRequest,
     Event,
@@ -28,18 +28,9 @@ from router.request import (
     Sampling,
 )
 
-SUMMARY_TOKENS = 256
-SUMMARY_ROOM_TOKENS = SUMMARY_TOKENS + 16
-"""What must be free for a summary and the few words that introduce it."""
-
-SUMMARY_PROMPT = (
-    "Summarise the conversation so far in a few short sentences. Keep names, numbers, "
-    "decisions and open questions. Write only the summary."
-)
-
 
 class Dispatcher(Protocol):
-    def stream(self, request: ChatRequest) -> AsyncGenerator[Event, None]: ...
+    def stream(self, request: ChatRequest, turn: Turn) -> AsyncGenerator[Event, None]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +44,6 @@ class Started:
 TurnEvent = Started | Event
 
 
-CountTokens = Callable[[Sequence[Message]], Awaitable[int]]
-"""By the model's own tokenizer, template included: :meth:`router.backend.LocalModel.count_tokens`."""
-
-
-@dataclass(frozen=True, slots=True)
-class OldTurn:
-    """A question with its answers, or a summary: left out as a whole. ``words`` are its first ones."""
-
-    message_ids: tuple[int, ...]
-    words: str
-
-
 class Session:
     """A conversation in progress. One turn at a time; reading its events runs it.
 
@@ -75,14 +54,24 @@ class Session:
     and saved with the next turn.
     """
 
-    def __init__(self, history: History, dispatch: Dispatcher, sampling: Sampling, system: str = "") -> None:
+    def __init__(
+        self,
+        history: History,
+        dispatch: Dispatcher,
+        sampling: Sampling,
+        system: str = "",
+        mode: Mode = "local",
+    ) -> None:
         self.history = history
         self.dispatch = dispatch
+        self.mode: Mode = mode
         self.sampling = sampling
         self.response_format: ResponseFormat | None = None
         self._system = system  # of a conversation that does not exist yet
+        self._pinned = False  # likewise
         self._conversation: ConversationInfo | None = None
         self._unsaved: dict[int, Saver] = {}  # replies the store did not take, by their id
+        self.room = Room(self)
 
     # -- where the conversation stands
 
@@ -103,6 +92,18 @@ class Session:
             self._refresh()
 
     @property
+    def pinned(self) -> bool:
+        """Whether this conversation is answered on this machine only, whatever the mode."""
+        return self._conversation.pinned if self._conversation else self._pinned
+
+    @pinned.setter
+    def pinned(self, pinned: bool) -> None:
+        self._pinned = pinned
+        if self._conversation:
+            self.history.pin(self._conversation.id, pinned)
+            self._refresh()
+
+    @property
     def leaf_id(self) -> int | None:
         """Where this session stands, whatever others do to the conversation meanwhile."""
         return self._conversation.leaf_id if self._conversation else None
@@ -111,14 +112,14 @@ class Session:
         self._conversation = self.history.conversation(conversation_id)
 
     def start_new(self) -> None:
-        self._conversation = None
+        self._conversation, self._pinned = None, False
 
     def resume_from(self, message_id: int) -> None:
         """Stand at ``message_id``: the next message branches from there."""
         message = self.history.message(message_id)
         self.history.set_leaf(message.conversation_id, message_id)
         self.open(message.conversation_id)
-        self._stand_at(message_id)
+        self.stand_at(message_id)
 
     def switch_branch(self, message_id: int, step: int) -> None:
         """Stand on the branch ``step`` siblings away from ``message_id``, where it was left."""
@@ -142,13 +143,15 @@ class Session:
 
     # -- turns
 
-    async def send(self, text: str) -> AsyncGenerator[TurnEvent, None]:
-        """Say ``text`` at the leaf and stream the reply."""
+    async def send(self, text: str, mode: Mode | None = None) -> AsyncGenerator[TurnEvent, None]:
+        """Say ``text`` at the leaf and stream the reply; ``mode`` overrides the session's for this turn."""
         if self._conversation is None:
             self._conversation = self.history.new_conversation(system=self._system)
+            if self._pinned:
+                self.pinned = True
         user = self.history.add(self._conversation.id, self.leaf_id, "user", text)
-        self._stand_at(user.id)
-        async with aclosing(self._reply_to(user.id, user)) as events:
+        self.stand_at(user.id)
+        async with aclosing(self._reply_to(user.id, user, mode)) as events:
             async for event in events:
                 yield event
 
@@ -157,19 +160,19 @@ class Session:
         old = self.history.message(message_id)
         user = self.history.add(old.conversation_id, old.parent_id, "user", text)
         self.open(old.conversation_id)
-        self._stand_at(user.id)
+        self.stand_at(user.id)
         async with aclosing(self._reply_to(user.id, user)) as events:
             async for event in events:
                 yield event
 
-    async def regenerate(self, message_id: int) -> AsyncGenerator[TurnEvent, None]:
+    async def regenerate(self, message_id: int, mode: Mode | None = None) -> AsyncGenerator[TurnEvent, None]:
         """Answer again beside the reply ``message_id`` (or below a user message)."""
         message = self.history.message(message_id)
         parent_id = message.id if message.role == "user" else message.parent_id
         if parent_id is None:
             raise ValueError("a reply without a question cannot be regenerated")
         self.open(message.conversation_id)
-        async with aclosing(self._reply_to(parent_id, None)) as events:
+        async with aclosing(self._reply_to(parent_id, None, mode)) as events:
             async for event in events:
                 yield event
 
@@ -177,24 +180,27 @@ class Session:
         """Go on with the unfinished reply ``message_id`` from its end, in place."""
         message = self.message(message_id)
         self.open(message.conversation_id)
-        self._stand_at(message_id)
+        self.stand_at(message_id)
         request = self.request_for(self._path(message_id))
-        async with aclosing(self._stream(request, message, None)) as events:
+        async with aclosing(self._stream(request, message, None, self.turn(fresh=True))) as events:
             async for event in events:
                 yield event
 
-    async def _reply_to(self, parent_id: int, user: StoredMessage | None) -> AsyncGenerator[TurnEvent, None]:
+    async def _reply_to(
+        self, parent_id: int, user: StoredMessage | None, mode: Mode | None = None
+    ) -> AsyncGenerator[TurnEvent, None]:
         assert self._conversation is not None
         self._save_unsaved()
         request = self.request_for(self._path(parent_id))
         stored = self.history.add(self._conversation.id, parent_id, "assistant", "", state="streaming")
-        self._stand_at(stored.id)
-        async with aclosing(self._stream(request, stored, user)) as events:
+        self.stand_at(stored.id)
+        turn = self.turn(mode, fresh=user is None)
+        async with aclosing(self._stream(request, stored, user, turn)) as events:
             async for event in events:
                 yield event
 
     async def _stream(
-        self, request: ChatRequest, stored: StoredMessage, user: StoredMessage | None
+        self, request: ChatRequest, stored: StoredMessage, user: StoredMessage | None, turn: Turn
     ) -> AsyncGenerator[TurnEvent, None]:
         """The answer to ``request`` into ``stored``, after what it holds already."""
         reply = Reply(stored.content, stored.reasoning)
@@ -202,7 +208,7 @@ class Session:
         saving, told = asyncio.create_task(saver.run()), False
         try:
             yield Started(user, stored)
-            async with aclosing(self.dispatch.stream(request)) as events:
+            async with aclosing(self.dispatch.stream(request, turn)) as events:
                 async for event in events:
                     reply.take(event)
                     if isinstance(event, Finished | Failed):
@@ -220,6 +226,11 @@ class Session:
                 reply.state = "stopped"
             self._end(stored.id, saver)
 
+    def turn(self, mode: Mode | None = None, *, fresh: bool = False) -> Turn:
+        """``fresh``: asked again on purpose, so that a stored answer is not what is wanted."""
+        assert self._conversation is not None
+        return Turn(mode or self.mode, str(self._conversation.id), self.pinned, fresh)
+
     def _end(self, reply_id: int, saver: Saver) -> None:
         saver.finish()
         if saver.error:
@@ -234,9 +245,9 @@ class Session:
 
     def request_for(self, path: Sequence[StoredMessage]) -> ChatRequest:
         """The request for a reply to ``path``: excluded turns and reasoning left out."""
-        return ChatRequest(tuple(self._visible(path)), self.sampling, self.response_format)
+        return ChatRequest(tuple(self.visible(path)), self.sampling, self.response_format)
 
-    def _visible(self, path: Iterable[StoredMessage]) -> Iterable[Message]:
+    def visible(self, path: Iterable[StoredMessage]) -> Iterable[Message]:
         shown = [m for m in path if not m.excluded]
         system = [self.system] if self.system else []
         system += [f"Earlier in this conversation: {m.content}" for m in shown if m.kind == "summary"]
@@ -246,132 +257,10 @@ class Session:
             if message.kind == "message" and (message.content or message.role == "user"):
                 yield Message(message.role, message.content)
 
-    # -- making room
-
-    def old_turns(self) -> list[OldTurn]:
-        """What may be left out: the turns before the last question that the model sees, oldest first."""
-        turns: list[list[StoredMessage]] = []
-        for message in self._up_to_question()[:-1]:
-            if message.excluded:
-                continue
-            if message.role == "user" or message.kind == "summary" or not turns:
-                turns.append([])
-            turns[-1].append(message)
-        return [OldTurn(tuple(m.id for m in turn), title_from(turn[0].content)) for turn in turns]
-
-    async def turns_in_the_way(
-        self, overflow: ContextOverflow, count: CountTokens, spare_tokens: int = 0
-    ) -> list[OldTurn]:
-        """The fewest of the oldest turns without which the last question fits.
-
-        The system prompt and the question always stay. ``spare_tokens`` are to be
-        left, for example for a summary. Raises ContextOverflow when leaving all of
-        them out is not enough.
-        """
-        path, turns = self._up_to_question(), self.old_turns()
-        reserved = overflow.reserved_tokens + spare_tokens
-
-        async def tokens_without(number: int) -> int:
-            gone = {i for turn in turns[:number] for i in turn.message_ids}
-            return await count(tuple(self._visible(m for m in path if m.id not in gone)))
-
-        least = await tokens_without(len(turns))
-        if not turns or least + reserved > overflow.window_tokens:
-            raise ContextOverflow(least, overflow.window_tokens, reserved)
-        low, high = 1, len(turns)
-        while low < high:  # leaving out more never makes it longer
-            middle = (low + high) // 2
-            if await tokens_without(middle) + reserved > overflow.window_tokens:
-                low = middle + 1
-            else:
-                high = middle
-        return turns[:high]
-
-    def _up_to_question(self) -> list[StoredMessage]:
-        path = self.transcript()
-        while path and path[-1].role != "user":
-            path.pop()
-        return path
-
-    def drop(self, message_ids: Sequence[int]) -> None:
-        """Leave messages out of what the model sees. Undone by :meth:`restore`."""
-        self.history.set_excluded(message_ids, True)
-
-    def restore(self, message_ids: Sequence[int]) -> None:
-        self.history.set_excluded(message_ids, False)
-
-    async def summarise(self, message_ids: Sequence[int]) -> AsyncGenerator[Event, None]:
-        """Replace messages by the model's summary of them: they stay in the history, left out.
-
-        The summary is a message of its own at the leaf, there before Finished is
-        seen. Undone by restoring the messages and dropping the summary.
-        """
-        assert self._conversation is not None
-        chosen = [m for m in self.transcript() if m.id in set(message_ids)]
-        ask = Message("user", SUMMARY_PROMPT)
-        sampling = replace(self.sampling, temperature=0.0, max_tokens=SUMMARY_TOKENS, stop=())
-        request = ChatRequest((*self._visible(chosen), ask), sampling)
-        summary = Reply()
-        async with aclosing(self.dispatch.stream(request)) as events:
-            async for event in events:
-                summary.take(event)
-                if not isinstance(event, Finished):
-                    yield event
-                elif text := summary.content.strip():
-                    added = self.history.add(
-                        self._conversation.id, self.leaf_id, "system", text, kind="summary"
-                    )
-                    self.drop(message_ids)
-                    self._stand_at(added.id)
-                    yield event
-                else:
-                    yield Failed(
-                        RouterError("The model gave no summary.", "Try again, or leave the turns out.")
-                    )
-
-    async def answer_without(
-        self, message_ids: Sequence[int], *, summarise: bool = False
-    ) -> AsyncGenerator[TurnEvent, None]:
-        """Answer the last question again with messages left out, or with a summary in their place.
-
-        What comes before Started belongs to the summary. When there is none, Failed
-        is the last event and everything stands as before.
-        """
-        question = self._up_to_question()[-1]
-        if summarise:
-            async with aclosing(self._summarise_before(question, message_ids)) as events:
-                async for event in events:
-                    yield event
-            if self.transcript()[-1].kind != "summary":
-                return
-            turn = self.send(question.content)
-        else:
-            self.drop(message_ids)
-            turn = self.regenerate(question.id)
-        async with aclosing(turn) as answer:
-            async for said in answer:
-                yield said
-
-    async def _summarise_before(
-        self, question: StoredMessage, message_ids: Sequence[int]
-    ) -> AsyncGenerator[Event, None]:
-        """The summary has to stand before the question, so that is to be asked again below it."""
-        stood_at = self.leaf_id
-        assert question.parent_id is not None
-        assert stood_at is not None
-        self.resume_from(question.parent_id)
-        try:
-            async with aclosing(self.summarise(message_ids)) as events:
-                async for event in events:
-                    yield event
-        finally:
-            if self.leaf_id == question.parent_id:  # no summary came of it
-                self.resume_from(stood_at)
-
-    def _stand_at(self, leaf_id: int | None) -> None:
+    def stand_at(self, leaf_id: int | None) -> None:
         if self._conversation:
             stored = self.history.conversation(self._conversation.id)
             self._conversation = replace(stored, leaf_id=leaf_id)  # another session may stand elsewhere
 
     def _refresh(self) -> None:
-        self._stand_at(self.leaf_id)
+        self.stand_at(self.leaf_id)

@@ -16,11 +16,14 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from localchat.errors import UsageError
+from router.decision import Mode
 from router.request import Sampling
 
 T = TypeVar("T")
 ENV_PREFIX = "LOCALCHAT_"
 NOT_SETTINGS = {"LOCALCHAT_HOME", "LOCALCHAT_REQUIRE_REAL_MODEL"}
+MODES = get_args(Mode)
+PRIVACY = ("ask", "redact", "local", "send")
 KV_TYPES = ("f16", "q8_0", "q4_0", "f32")
 MAX_THREADS = 512  # GGML_MAX_N_THREADS in ggml.h
 MAX_WAIT_S = 86_400  # a day
@@ -80,6 +83,35 @@ class CloudSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class RoutingSettings:
+    """Who answers, and on which terms something leaves this machine.
+
+    ``mode`` is local, auto or cloud; ``offline`` leaves no way off this machine at all.
+    ``privacy`` says what becomes of identifiers and secrets in what would leave: ask, redact,
+    local (such a question stays here) or send. ``profile`` separates what is cached and spent.
+    ``ttft_s`` and ``total_s`` are the longest waits for a local answer in auto mode. ``hard_from``
+    is the probability that the cloud's answer is better, from which on it is asked. A question
+    whose price is not known goes to the cloud in auto mode only if ``unpriced``. ``cache``: answers
+    of the cloud are kept and given again. ``keep_text``: the ledger holds what was said, too.
+    ``rules`` is a file of facts that answers are checked against.
+    """
+
+    mode: str = "local"
+    offline: bool = False
+    privacy: str = "ask"
+    profile: str = "default"
+    daily_usd: float = 1.0
+    conversation_usd: float = 0.25
+    unpriced: bool = False
+    ttft_s: float = 20.0
+    total_s: float = 180.0
+    hard_from: float = 0.5
+    cache: bool = True
+    keep_text: bool = False
+    rules: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     model: str = "default"
     system: str = "You are a helpful assistant. Answer clearly and to the point."
@@ -87,6 +119,7 @@ class Settings:
     sampling: Sampling = field(default_factory=Sampling)
     ui: UiSettings = field(default_factory=UiSettings)
     cloud: CloudSettings = field(default_factory=CloudSettings)
+    routing: RoutingSettings = field(default_factory=RoutingSettings)
 
 
 def load_settings(
@@ -234,7 +267,7 @@ def _validated(settings: Settings) -> Settings:
         (-1 <= e.gpu_layers <= MAX_COUNT, f"engine.gpu_layers must be between -1 (all) and {MAX_COUNT}."),
         (math.isfinite(e.lora_scale), "engine.lora_scale must be finite."),
     ]
-    for holds, message in [*rules, *_cloud_rules(settings.cloud)]:
+    for holds, message in [*rules, *_cloud_rules(settings.cloud), *_routing_rules(settings.routing)]:
         if not holds:
             raise UsageError(message)
     return settings
@@ -254,3 +287,14 @@ def _cloud_rules(cloud: CloudSettings) -> Iterator[tuple[bool, str]]:
     safe = not cloud.api_key_env or cloud.api_key_env.isidentifier()
     # not quoted: it may be a key
     yield safe, "cloud.api_key_env must be the name of an environment variable, not the key itself."
+
+
+def _routing_rules(routing: RoutingSettings) -> Iterator[tuple[bool, str]]:
+    yield routing.mode in MODES, f"routing.mode must be one of {', '.join(MODES)}."
+    yield routing.privacy in PRIVACY, f"routing.privacy must be one of {', '.join(PRIVACY)}."
+    yield bool(routing.profile), "routing.profile must be a name."
+    for name in ("daily_usd", "conversation_usd"):
+        yield 0.0 <= getattr(routing, name) < math.inf, f"routing.{name} must be 0 or more and finite."
+    for name in ("ttft_s", "total_s"):
+        yield 0.0 < getattr(routing, name) <= MAX_WAIT_S, f"routing.{name} must be above 0 and at most a day."
+    yield 0.0 <= routing.hard_from <= 1.0, "routing.hard_from must be between 0 and 1."

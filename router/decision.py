@@ -15,6 +15,20 @@ Mode = Literal["local", "auto", "cloud"]
 
 
 @dataclass(frozen=True, slots=True)
+class Turn:
+    """What a person wants of one request beside its words.
+
+    ``conversation`` names the one it belongs to, "" for none: budgets and a steady route are
+    kept by it. A ``pinned`` conversation never leaves this machine. ``fresh``: no stored answer.
+    """
+
+    mode: Mode = "local"
+    conversation: str = ""
+    pinned: bool = False
+    fresh: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Estimate:
     """What an answer by one route is expected to take; None where nobody knows.
 

@@ -1,52 +1,239 @@
-"""THE path of a request: decide, predict, answer, report; every surface takes it.
+"""THE path of a request: decide, leave or stay, judge, check, record; every surface takes it.
 
-Knows which step comes next; what a step decides is that step's own business.
+Knows which step comes next; what a step decides is that step's own business. Without an
+:class:`Elsewhere` there is no way off this machine: nothing of it is even constructed.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Protocol
 
 from router.backend import Backend
-from router.decision import Decision
-from router.errors import RouterError
+from router.call import Call
+from router.decision import Confidence, Decision, Turn, Verdict
+from router.errors import (
+    BackendCrashed,
+    CloudError,
+    ContextOverflow,
+    ModelUnavailable,
+    RouterError,
+    Withheld,
+)
 from router.forecaster import Forecaster, Prediction
 from router.reasoning import separate_reasoning
-from router.request import ChatRequest, Event, Failed, Finished, Routed
+from router.request import (
+    ChatRequest,
+    Event,
+    Failed,
+    Finished,
+    HandedOff,
+    Judged,
+    Recorded,
+    Routed,
+    Validated,
+)
+
+LOCAL = Turn()
+CANNOT_HERE = (ContextOverflow, ModelUnavailable, BackendCrashed)
+"""What another model may still be able to do."""
+
+
+class Gate(Protocol):
+    """Holds the beginning of a local answer back until it is judged."""
+
+    @property
+    def hands_off(self) -> bool: ...
+
+    @property
+    def confidence(self) -> Confidence | None:
+        """None until it is judged."""
+        ...
+
+    def take(self, event: Event) -> Iterable[Event]:
+        """What may be shown after ``event``, in order; nothing while it is held back."""
+        ...
+
+
+class Outbound(Protocol):
+    """The way to a cloud and back."""
+
+    def stream(self, call: Call) -> AsyncGenerator[Event, None]:
+        """As a :class:`router.backend.Backend`. Raises Withheld too."""
+        ...
+
+
+class Chooser(Protocol):
+    """Says which way a request goes."""
+
+    async def choose(self, request: ChatRequest, turn: Turn) -> Decision:
+        """Raises a RouterError where neither way can answer."""
+        ...
+
+    def gate(self, decision: Decision, turn: Turn) -> Gate | None:
+        """What judges the beginning of a local answer; None: nobody does."""
+        ...
+
+    def may_leave(self, turn: Turn) -> bool:
+        """Whether an answer begun here may be handed off."""
+        ...
+
+    def ended(self, call: Call) -> None:
+        """Learn from how a request went."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """The other side: the way there, and who says when it is taken."""
+
+    chooser: Chooser
+    outbound: Outbound
+
+
+Check = Callable[[Call], tuple[Verdict, ...]]
+Record = Callable[[Call], int | None]
+"""Keeps a call's story and returns its number; None where it could not be kept. Never raises."""
 
 
 class Dispatch:
-    """Answers requests with the one backend there is so far: the local one."""
+    """Answers requests on this machine or elsewhere."""
 
-    def __init__(self, local: Backend, forecaster: Forecaster | None = None) -> None:
-        """Without a ``forecaster`` nothing is predicted."""
+    def __init__(
+        self,
+        local: Backend,
+        forecaster: Forecaster | None = None,
+        elsewhere: Elsewhere | None = None,
+        check: Check | None = None,
+        record: Record | None = None,
+    ) -> None:
+        """Each part that is None is a step left out."""
         self._local = local
         self._prediction = Prediction(forecaster) if forecaster else None
+        self._elsewhere = elsewhere
+        self._check, self._record = check, record
 
-    async def stream(self, request: ChatRequest) -> AsyncGenerator[Event, None]:
+    async def stream(self, request: ChatRequest, turn: Turn = LOCAL) -> AsyncGenerator[Event, None]:
         """Yield Routed first and exactly one Finished or Failed last.
 
         Never raises a RouterError: it is the Failed event. Closing the stream
         stops the computation.
         """
-        yield Routed(self._decide())
-        finished = False
+        call = Call(request, turn)
         try:
-            async with aclosing(self._answer(request)) as events:
+            async with aclosing(self._answered(call)) as events:
                 async for event in events:
-                    finished = isinstance(event, Finished)
+                    if isinstance(event, Finished):
+                        for closing in self._closed(call, event):
+                            yield closing
                     yield event
         except RouterError as error:
-            if not finished:  # else the answer is whole; the next request meets the trouble itself
+            if not call.finished:  # else the answer is whole; the next request meets the trouble itself
+                call.failed(error)
                 yield Failed(error)
+        finally:
+            self._end(call)
 
-    def _answer(self, request: ChatRequest) -> AsyncGenerator[Event, None]:
-        answer = self._local.stream(request)
+    async def decide(self, request: ChatRequest, turn: Turn) -> Decision:
+        """Which way it would go, without going. Raises a RouterError where there is none."""
+        if self._elsewhere is None:
+            return Decision("local", self._local.model, ("This is the only model configured.",))
+        return await self._elsewhere.chooser.choose(request, turn)
+
+    async def _answered(self, call: Call) -> AsyncGenerator[Event, None]:
+        call.decision = await self.decide(call.request, call.turn)
+        yield Routed(call.decision)
+        answer = self._there(call) if call.decision.route == "cloud" else self._here(call)
+        async with aclosing(answer) as events:
+            async for event in events:
+                call.take(event)
+                yield event
+
+    # -- on this machine
+
+    async def _here(self, call: Call) -> AsyncGenerator[Event, None]:
+        """A local answer; what this machine cannot do, or begins unsurely, goes on elsewhere."""
+        assert call.decision
+        gate = self._elsewhere.chooser.gate(call.decision, call.turn) if self._elsewhere else None
+        try:
+            async with aclosing(self._local_answer(call)) as events:
+                async for event in events:
+                    for shown in gate.take(event) if gate else (event,):
+                        yield shown
+                    if gate and gate.hands_off:
+                        break
+                else:
+                    return
+            assert gate
+            assert gate.confidence
+            yield Judged(gate.confidence)
+            why = f"After {gate.confidence.tokens} tokens it was unsure of itself."
+        except CANNOT_HERE as error:
+            call.cannot_here = True
+            if call.text or not self._may_hand_off(call):
+                raise
+            why = error.message
+        yield HandedOff("local", "cloud", why)
+        async with aclosing(self._there(call)) as events:
+            async for event in events:
+                yield event
+
+    def _local_answer(self, call: Call) -> AsyncGenerator[Event, None]:
+        answer = self._local.stream(call.going_on())
         if self._prediction:
             answer = self._prediction.join(answer)
         # What follows a schema or grammar is taken word for word: a mark in it is data.
-        return answer if request.response_format else separate_reasoning(answer)
+        return answer if call.request.response_format else separate_reasoning(answer)
 
-    def _decide(self) -> Decision:
-        return Decision("local", self._local.model, ("This is the only model configured.",))
+    def _may_hand_off(self, call: Call) -> bool:
+        return (
+            self._elsewhere is not None
+            and not call.hand_offs
+            and self._elsewhere.chooser.may_leave(call.turn)
+        )
+
+    # -- elsewhere
+
+    async def _there(self, call: Call) -> AsyncGenerator[Event, None]:
+        """The cloud's answer; where it fails, or may not be asked, this machine goes on."""
+        assert self._elsewhere
+        try:
+            async with aclosing(self._elsewhere.outbound.stream(call)) as events:
+                async for event in events:
+                    yield event
+            return
+        except (CloudError, Withheld) as error:
+            if not call.can_go_on_here:
+                raise
+            failure = error
+        yield HandedOff("cloud", "local", failure.message, kept=bool(call.text))
+        async with aclosing(self._local_answer(call)) as events:
+            async for event in events:
+                yield event
+
+    # -- when it has ended
+
+    def _closed(self, call: Call, finished: Finished) -> list[Event]:
+        """What comes before the end."""
+        events: list[Event] = []
+        if self._check:
+            call.verdicts = self._check(call)
+            events.append(Validated(call.verdicts))
+        entry = self._kept(call)
+        if entry is not None:
+            events.append(Recorded(entry))
+        return events
+
+    def _kept(self, call: Call) -> int | None:
+        if self._record is None or call.recorded:
+            return None
+        call.recorded = True
+        return self._record(call)
+
+    def _end(self, call: Call) -> None:
+        """Stopped and failed requests are recorded too."""
+        self._kept(call)
+        if self._elsewhere:
+            self._elsewhere.chooser.ended(call)

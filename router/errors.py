@@ -68,6 +68,10 @@ class InvalidSimulation(RouterError):
     """A simulation was asked for that cannot be run: its file, its numbers or their combination."""
 
 
+class Withheld(RouterError):
+    """What would have left this machine holds what a person keeps on it. Nothing was sent."""
+
+
 class TooLarge(InvalidRequest):
     """The cloud says the request is too large for it and does not say by how much."""
 

@@ -6,16 +6,18 @@ the engines translate at their own edge.
 
 A stream of events for one request reads, in order::
 
-    Routed  (Progress | Notice)*  Predicted?  (Notice | Progress | Delta | Reclassified | ToolCall)*
-    Finished | Failed
+    Routed  CacheHit?  (Progress | Notice)*  Predicted?  Judged?
+    (Notice | Progress | Delta | Reclassified | ToolCall)*  Validated?  Recorded?  Finished | Failed
 
-exactly one of the last two ends it. A model on this machine sends its first Progress of
-the stage "prefill" before it computes anything: ``done`` of it was cached, ``total`` is
-the whole prompt.
+exactly one of the last two ends it. After a HandedOff another route goes on as if from the
+beginning, though text that was sent before stays where ``kept``; no route is taken thrice.
+A model on this machine sends its first Progress of the stage "prefill" before it computes
+anything: ``done`` of it was cached, ``total`` is the whole prompt.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -289,9 +291,30 @@ class ToolCall:
     arguments: str = ""
 
 
+def joined_calls(pieces: Iterable[ToolCall]) -> tuple[ToolCall, ...]:
+    """Whole calls from their pieces, in the order of their index."""
+    calls: dict[int, ToolCall] = {}
+    for piece in pieces:
+        begun = calls.get(piece.index, ToolCall(piece.index))
+        calls[piece.index] = ToolCall(
+            piece.index,
+            begun.call_id + piece.call_id,
+            begun.name + piece.name,
+            begun.arguments + piece.arguments,
+        )
+    return tuple(calls[index] for index in sorted(calls))
+
+
 @dataclass(frozen=True, slots=True)
 class Reclassified:
     """All text sent so far was reasoning: its closing mark had no opening one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """The ledger keeps this answer's story under ``entry``; comes just before Finished."""
+
+    entry: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,6 +352,7 @@ Event = (
     | ToolCall
     | Reclassified
     | Validated
+    | Recorded
     | Finished
     | Failed
 )

@@ -17,25 +17,31 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
+from localchat.card import Card, with_event
+from localchat.card_text import is_plain, marks, summary
 from localchat.errors import UsageError
-from localchat.flags import FAILED, add_model_arguments, setting_flags
+from localchat.flags import FAILED, add_model_arguments, add_route_arguments, setting_flags
 from router.errors import ContextOverflow, RouterError
 from router.request import (
     Delta,
     Failed,
     Finished,
     Forecast,
+    HandedOff,
     Notice,
     Predicted,
     Progress,
     Reclassified,
     ResponseFormat,
     Routed,
+    ToolCall,
+    joined_calls,
 )
 
 if TYPE_CHECKING:
     from localchat.compose import Program
-    from localchat.session import OldTurn, TurnEvent
+    from localchat.room import OldTurn
+    from localchat.session import TurnEvent
 
 INPUT_LIMIT_BYTES = 8 << 20
 """Of each file and of standard input: more than any window holds, and little enough to read at once."""
@@ -62,6 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     form.add_argument("--json", action="store_true", help="one JSON object with figures")
     form.add_argument("--events", action="store_true", help="events as they happen, one JSON object a line")
     add_model_arguments(parser)
+    add_route_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -94,7 +101,7 @@ async def _answer(program: Program, question: str, args: argparse.Namespace) -> 
 
 
 async def _ask(program: Program, question: str, on_overflow: str, show: _Show) -> None:
-    from localchat.session import SUMMARY_ROOM_TOKENS
+    from localchat.room import SUMMARY_ROOM_TOKENS
 
     session, summarise = program.session, on_overflow == "summarise"
     overflow = await _turn(session.send(question), show, hold_overflow=on_overflow != "fail")
@@ -102,13 +109,13 @@ async def _ask(program: Program, question: str, on_overflow: str, show: _Show) -
         return
     spare = SUMMARY_ROOM_TOKENS if summarise else 0
     try:
-        turns = await session.turns_in_the_way(overflow, program.model.count_tokens, spare)
+        turns = await session.room.turns_in_the_way(overflow, program.model.count_tokens, spare)
     except RouterError as error:
         show.take(Failed(error))
         return
     show.take(Notice(_which(turns, "Summarising" if summarise else "Leaving out")))
     ids = [i for turn in turns for i in turn.message_ids]
-    await _turn(session.answer_without(ids, summarise=summarise), show)
+    await _turn(session.room.answer_without(ids, summarise=summarise), show)
 
 
 async def _turn(
@@ -197,8 +204,10 @@ class _Plain:
     code: int = 0
     _ends_line: bool = True
     _status: bool = False
+    _card: Card | None = None
 
     def take(self, event: TurnEvent) -> None:
+        self._card = with_event(self._card, event)
         match event:
             case Delta(text, "text") if text:
                 self._clear_status()
@@ -210,9 +219,17 @@ class _Plain:
             case Notice(text):
                 self._clear_status()
                 _tell(text)
+            case HandedOff(_, target, why):
+                self._clear_status()
+                self._end_line()
+                _tell(f"going on {'in the cloud' if target == 'cloud' else 'on this machine'}: {why}")
+            case ToolCall(index, _, name) if name:
+                _tell(f"the model wants to call {name} (number {index + 1}); --json shows with what")
             case Finished():
                 self._clear_status()
                 self._end_line()
+                if self._card and not is_plain(self._card):
+                    _tell(" · ".join([summary(self._card), *marks(self._card)]))
             case Failed(error):
                 self._clear_status()
                 self.code = FAILED
@@ -247,14 +264,17 @@ class _Json:
     code: int = 0
     _text: str = ""
     _reasoning: str = ""
-    _object: dict[str, Any] = field(default_factory=dict)
     _forecast: Forecast | None = None
+    _card: Card | None = None
+    _tool_calls: list[ToolCall] = field(default_factory=list)
 
     def take(self, event: TurnEvent) -> None:
+        self._card = with_event(self._card, event)
         match event:
-            case Routed(decision):
-                self._object = {"text": "", "model": decision.model, "route": decision.route}
+            case Routed():
                 self._forecast = None
+            case ToolCall():
+                self._tool_calls.append(event)
             case Predicted(forecast):
                 self._forecast = forecast
             case Delta(text, "text"):
@@ -264,13 +284,7 @@ class _Json:
             case Reclassified():
                 self._text, self._reasoning = "", self._reasoning + self._text
             case Finished():
-                figures = {"usage": asdict(event.usage), "timings": asdict(event.timings)}
-                self._object |= {"text": self._text, "finish_reason": event.finish_reason, **figures}
-                if self._reasoning:
-                    self._object["reasoning"] = self._reasoning
-                if self._forecast:
-                    self._object["predicted"] = _scored(self._forecast, event)
-                print(json.dumps(self._object, ensure_ascii=False), flush=True)
+                print(json.dumps(self._object(event), ensure_ascii=False), flush=True)
             case Notice(text):
                 _tell(text)
             case Failed(error):
@@ -278,6 +292,39 @@ class _Json:
                 _tell(str(error))
             case _:
                 pass
+
+    def _object(self, finished: Finished) -> dict[str, Any]:
+        answer: dict[str, Any] = {
+            "text": self._text,
+            "model": finished.model or (self._card.decision.model if self._card else ""),
+            "finish_reason": finished.finish_reason,
+            "usage": asdict(finished.usage),
+            "timings": asdict(finished.timings),
+        }
+        if self._reasoning:
+            answer["reasoning"] = self._reasoning
+        if self._tool_calls:
+            answer["tool_calls"] = [asdict(call) for call in joined_calls(self._tool_calls)]
+        if self._forecast:
+            answer["predicted"] = _scored(self._forecast, finished)
+        return answer | (_origin(self._card) if self._card else {})
+
+
+def _origin(card: Card) -> dict[str, Any]:
+    """Where the answer came from. ``cost_usd`` null: not known."""
+    decision = asdict(card.decision)
+    forecast = decision.pop("expected")
+    return {
+        "route": card.route,
+        "decision": {**decision, "forecast": forecast},
+        "handed_off": [asdict(each) for each in card.hand_offs],
+        "confidence": asdict(card.confidence) if card.confidence else None,
+        "validation": [asdict(verdict) for verdict in card.verdicts],
+        "cache": asdict(card.cache) if card.cache else None,
+        "simulated": asdict(card.simulated) if card.simulated else None,
+        "cost_usd": card.cost_usd,
+        "entry": card.entry,
+    }
 
 
 def _scored(forecast: Forecast, finished: Finished) -> dict[str, Any]:

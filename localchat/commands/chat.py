@@ -7,11 +7,12 @@ import os
 import sys
 
 from localchat.errors import UsageError
-from localchat.flags import add_model_arguments, setting_flags
+from localchat.flags import add_model_arguments, add_route_arguments, setting_flags
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model_arguments(parser)
+    add_route_arguments(parser)
     chat = parser.add_argument_group("chat")
     chat.add_argument("-c", "--continue", dest="go_on", action="store_true", help="the latest conversation")
     chat.add_argument("--inline", action="store_true", help="below the prompt instead of the whole screen")

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Literal, TypeVar
 
+from localchat.card import Card
+from localchat.card import from_json as card_from_json
 from router.request import Role, Timings, Usage
 
 State = Literal["done", "streaming", "interrupted", "stopped", "failed"]
@@ -26,7 +28,8 @@ STREAMING_SILENCE_S = 5.0  # a stream is saved every 0.2 s; nothing for this lon
 class StoredMessage:
     """One message of the tree. Times are Unix seconds.
 
-    ``excluded`` messages are shown but left out of what the model sees.
+    ``excluded`` messages are shown but left out of what the model sees. ``card`` says where a
+    reply came from, None where that was not kept.
     ``sibling_index`` counts from 0 among the ``sibling_count`` children of the
     same parent (or roots of the same conversation), in the order they were added.
     """
@@ -46,6 +49,7 @@ class StoredMessage:
     timings: Timings | None
     sibling_index: int
     sibling_count: int
+    card: Card | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,7 @@ class ConversationInfo:
 
     ``system`` is the system prompt; ``message_count`` counts every branch;
     ``leaf_id`` is the message the conversation was last at, None before the first.
+    A ``pinned`` conversation is answered on this machine only.
     """
 
     id: int
@@ -63,13 +68,14 @@ class ConversationInfo:
     updated_at: float
     message_count: int
     leaf_id: int | None
+    pinned: bool = False
 
 
-CONVERSATION_COLUMNS = "id, title, system, created_at, updated_at, message_count, leaf_id"
+CONVERSATION_COLUMNS = "id, title, system, created_at, updated_at, message_count, leaf_id, pinned"
 
 MESSAGE_COLUMNS = """
     m.id, m.conversation_id, m.parent_id, m.role, m.content, m.reasoning, m.state, m.model,
-    m.created_at, m.touched_at, m.excluded, m.kind, m.usage, m.timings,
+    m.created_at, m.touched_at, m.excluded, m.kind, m.usage, m.timings, m.card,
     (SELECT count(*) FROM message AS s WHERE s.conversation_id = m.conversation_id
         AND s.parent_id IS m.parent_id AND s.id < m.id) AS sibling_index,
     (SELECT count(*) FROM message AS s WHERE s.conversation_id = m.conversation_id
@@ -77,7 +83,7 @@ MESSAGE_COLUMNS = """
 
 
 def conversation_from(row: sqlite3.Row) -> ConversationInfo:
-    return ConversationInfo(*row)
+    return replace(ConversationInfo(*row), pinned=bool(row["pinned"]))
 
 
 def message_from(row: sqlite3.Row, now: float) -> StoredMessage:
@@ -96,6 +102,7 @@ def message_from(row: sqlite3.Row, now: float) -> StoredMessage:
         kind=row["kind"],
         usage=from_json(Usage, row["usage"]),
         timings=from_json(Timings, row["timings"]),
+        card=card_from_json(row["card"]) if row["card"] else None,
         sibling_index=row["sibling_index"],
         sibling_count=row["sibling_count"],
     )

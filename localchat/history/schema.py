@@ -79,9 +79,14 @@ _VERSION_2 = (
     "ALTER TABLE message ADD COLUMN kind TEXT NOT NULL DEFAULT 'message'",
 )
 
+_VERSION_3 = (
+    "ALTER TABLE message ADD COLUMN card TEXT",  # where a reply came from, as JSON: localchat.card
+    "ALTER TABLE conversation ADD COLUMN pinned INTEGER NOT NULL DEFAULT 0",  # never leaves this machine
+)
+
 # In order; the store's version is how many of them it has been through. A migration only adds: a program
 # of the version before may have the store open at this moment.
-MIGRATIONS = (_VERSION_1, _VERSION_2)
+MIGRATIONS = (_VERSION_1, _VERSION_2, _VERSION_3)
 
 _PRAGMAS = (
     "foreign_keys = ON",

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Self
 
+from localchat.card import Card
+from localchat.card import to_json as card_to_json
 from localchat.errors import HistoryError
 from localchat.history.connection import Connection, Parameters, Value
 from localchat.history.records import (
@@ -94,6 +96,10 @@ class History:
     def set_system(self, conversation_id: int, text: str) -> None:
         self._change_conversation(conversation_id, "system = ?", storable(text))
 
+    def pin(self, conversation_id: int, pinned: bool) -> None:
+        """Whether the conversation is answered on this machine only."""
+        self._change_conversation(conversation_id, "pinned = ?", pinned)
+
     def set_leaf(self, conversation_id: int, message_id: int) -> None:
         """Where the conversation resumes; its place in the list stays."""
         with self._db.transaction() as db:
@@ -106,7 +112,7 @@ class History:
             deleted = db.execute("DELETE FROM conversation WHERE id = ?", (conversation_id,))
             _require_one(deleted, "conversation", conversation_id)
 
-    def _change_conversation(self, conversation_id: int, assignment: str, value: str) -> None:
+    def _change_conversation(self, conversation_id: int, assignment: str, value: str | bool) -> None:
         with self._db.transaction() as db:
             changed = db.execute(
                 f"UPDATE conversation SET {assignment} WHERE id = ?", (value, conversation_id)
@@ -159,20 +165,32 @@ class History:
         model: str = "",
         usage: Usage | None = None,
         timings: Timings | None = None,
+        card: Card | None = None,
     ) -> None:
-        """Replaces the text; a model given as "" and figures given as None stay as they are.
+        """Replaces the text; a model given as "" and what is given as None stay as they are.
 
         Cheap while ``state`` is "streaming": the text is indexed, and the
         conversation moves to the top of the list, with the first other state.
         """
         at = self._now()
-        texts, figures = (storable(content), storable(reasoning)), (as_json(usage), as_json(timings))
+        texts, figures = (
+            (storable(content), storable(reasoning)),
+            (as_json(usage), as_json(timings)),
+        )
         with self._db.transaction() as db:
             updated = db.execute(
                 """UPDATE message SET content = ?, reasoning = ?, usage = coalesce(?, usage),
-                    timings = coalesce(?, timings), model = coalesce(nullif(?, ''), model), state = ?,
-                    touched_at = ? WHERE id = ?""",
-                (*texts, *figures, storable(model), state, at, message_id),
+                    timings = coalesce(?, timings), card = coalesce(?, card),
+                    model = coalesce(nullif(?, ''), model), state = ?, touched_at = ? WHERE id = ?""",
+                (
+                    *texts,
+                    *figures,
+                    card and storable(card_to_json(card)),
+                    storable(model),
+                    state,
+                    at,
+                    message_id,
+                ),
             )
             _require_one(updated, "message", message_id)
             if state != "streaming":

@@ -33,17 +33,19 @@ from localchat.tui.message_keys import MessageKeys
 from localchat.tui.panels import Panels
 from localchat.tui.pastes import size_text
 from localchat.tui.prompt import Prompt
+from localchat.tui.routes import Routes
 from localchat.tui.safe_text import displayable, one_line
 from localchat.tui.status import StatusLine
 from localchat.tui.transcript import WINDOW, Transcript
 from localchat.tui.turns import Turns
+from router.decision import Mode
 from router.errors import ContextOverflow, RouterError
 
 if TYPE_CHECKING:
     from localchat.compose import Program
 
 TYPING_PAUSES_AFTER_S = 0.5
-HINTS = "enter send  esc stop  ^o conversations  ^p commands  f1 help"
+HINTS = "enter send  esc stop  ^o conversations  ^p commands  f5 who answers  f1 help"
 WELCOME = """\
 Everything stays on this machine.
 
@@ -64,6 +66,7 @@ class ChatScreen(Screen[None]):
         Binding("f2", "command('model')", "Models", priority=True),
         Binding("f3", "command('params')", "Parameters", priority=True),
         Binding("f4", "command('speed')", "Speed", priority=True),
+        Binding("f5", "next_mode", "Local, auto or cloud", priority=True),
     ]
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (60, "-normal"), (110, "-wide")]  # noqa: RUF012 # as in the parent
     VERTICAL_BREAKPOINTS = [(0, "-short"), (14, "-tall")]  # noqa: RUF012 # likewise
@@ -82,6 +85,7 @@ class ChatScreen(Screen[None]):
         self.turns = Turns(self)
         self.message_keys = MessageKeys(self)
         self.panels = Panels(self)
+        self.routes = Routes(self)
         self._estimate = Estimate(self)
         self._commands = CommandRunner(self)
         self._editing: StoredMessage | None = None
@@ -106,6 +110,7 @@ class ChatScreen(Screen[None]):
         self._chips.display = False
         self.prompt.focus()
         self.turns.show_model()
+        self.routes.show()
         self.call_after_refresh(self._after_first_paint)
 
     async def _after_first_paint(self) -> None:
@@ -135,6 +140,7 @@ class ChatScreen(Screen[None]):
         leaf = self.session.leaf_id
         messages = self.program.history.path_tail(leaf, WINDOW) if leaf is not None else []
         self.show_title()
+        self.routes.show()
         self.turns.show_usage(messages)
         await self.transcript.show(messages, WELCOME)
 
@@ -186,7 +192,8 @@ class ChatScreen(Screen[None]):
         else:
             await self.send(event.text)
 
-    async def send(self, text: str) -> None:
+    async def send(self, text: str, mode: Mode | None = None) -> None:
+        """``mode`` says who answers this one message."""
         if self.turns.running:
             self.tell("The reply is still being written. Esc stops it.")
             return
@@ -202,7 +209,7 @@ class ChatScreen(Screen[None]):
         if editing is None:
             self.prompt.clear_sent()
             self.save_draft()
-            self.turns.start(self.session.send(text))
+            self.turns.start(self.session.send(text, mode))
         else:
             self._leave_edit()
             await self.transcript.cut_from(editing.id)
@@ -215,7 +222,7 @@ class ChatScreen(Screen[None]):
         self.transcript.jump_to_end()
         self.turns.start(self.session.go_on(reply.id))
 
-    async def regenerate(self, message: StoredMessage) -> None:
+    async def regenerate(self, message: StoredMessage, mode: Mode | None = None) -> None:
         await self.idle()
         if message.role == "user":
             await self.transcript.cut_after(message.id)
@@ -224,7 +231,7 @@ class ChatScreen(Screen[None]):
         self.transcript.select(None)
         self.transcript.jump_to_end()
         self.prompt.focus()
-        self.turns.start(self.session.regenerate(message.id))
+        self.turns.start(self.session.regenerate(message.id, mode))
 
     def begin_edit(self, message: StoredMessage) -> None:
         self.save_draft()
@@ -247,6 +254,7 @@ class ChatScreen(Screen[None]):
         if stored is None and not self.prompt.text:
             self.prompt.put(self._sent)  # it could not be saved: nothing typed is lost
         self.show_title()
+        self.routes.show()
         try:
             if isinstance(error, ContextOverflow):
                 await self.panels.offer_room(error)
@@ -284,6 +292,9 @@ class ChatScreen(Screen[None]):
                 await outcome
         except LocalchatError as error:
             self.notify_error(error)
+
+    def action_next_mode(self) -> None:
+        self.routes.next_mode()
 
     async def action_select_message(self, step: int) -> None:
         await self.transcript.select_step(step)

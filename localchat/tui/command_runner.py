@@ -67,6 +67,24 @@ class CommandRunner:
         else:
             self._chat.panels.parameters("system")
 
+    async def do_local(self, text: str) -> None:
+        await self._chat.routes.use("local", text)
+
+    async def do_auto(self, text: str) -> None:
+        await self._chat.routes.use("auto", text)
+
+    async def do_cloud(self, text: str) -> None:
+        await self._chat.routes.use("cloud", text)
+
+    async def do_redo(self, _: str) -> None:
+        await self._chat.message_keys.redo()
+
+    async def do_why(self, _: str) -> None:
+        self._chat.message_keys.why()
+
+    async def do_pin(self, _: str) -> None:
+        self._chat.routes.pin()
+
     async def do_regenerate(self, _: str) -> None:
         await self._chat.message_keys.regenerate()
 
@@ -101,7 +119,7 @@ class CommandRunner:
 
     async def do_drop(self, argument: str) -> None:
         ids = self._oldest(argument)
-        self._chat.session.drop(ids)
+        self._chat.session.room.drop(ids)
         self._chat.refresh_messages(ids)
         self._chat.tell(f"Left out {len(ids)} messages. Select one and press x to take it back in.")
 

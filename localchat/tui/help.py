@@ -35,12 +35,15 @@ MOVING = (
     ("f2", "models"),
     ("f3", "parameters and system prompt"),
     ("f4", "speed: predicted, measured, explained"),
+    ("f5", "who answers: local, auto, cloud"),
 )
 SELECTED = (
     ("c", "copy it"),
     ("b, 1 to 9", "copy its next code block, or that one"),
     ("e", "edit your message, as a new branch"),
     ("r", "answer again, as a new branch"),
+    ("o", "ask the other side too: cloud or this machine"),
+    ("w", "where it came from, and why"),
     ("[, ]", "other branches"),
     ("x", "leave it out of the context, or take it back in"),
     ("f", "go on from here"),

@@ -12,6 +12,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
 
+from localchat.card_text import is_plain, marks, summary
 from localchat.history import StoredMessage
 from localchat.tui.figures import percent_text
 from localchat.tui.growing import Growing
@@ -118,6 +119,7 @@ class ReplyView(MessageView):
     """A reply: rendered once when it is complete, block by block while it grows."""
 
     def __init__(self, stored: StoredMessage, error: str = "") -> None:
+        self._story = Static(classes="message--story")
         super().__init__(stored)
         self._error = error
         self._forecast: Forecast | None = None
@@ -138,6 +140,7 @@ class ReplyView(MessageView):
         if self.stored.content:
             yield Prose(self.stored.content)
         yield self._footer
+        yield self._story
 
     @property
     def copy_text(self) -> str:
@@ -225,10 +228,19 @@ class ReplyView(MessageView):
     def _footer_content(self) -> Content:
         return Content(" · ".join(self._figures() + self._state_words()))
 
+    def _show_state(self) -> None:
+        super()._show_state()
+        card = self.stored.card
+        told = card is not None and not is_plain(card)
+        self._story.display = told
+        if card and told:
+            self._story.update(Content(one_line(summary(card), 400)))
+
     def _figures(self) -> list[str]:
         stored, parts = self.stored, []
         if stored.model:
             parts.append(one_line(stored.model, 40))
+        parts += [one_line(mark, 60) for mark in marks(stored.card)] if stored.card else []
         if stored.usage and stored.usage.completion_tokens:
             parts.append(f"{stored.usage.completion_tokens:,} tokens")
         if stored.timings and stored.timings.decode_tokens_per_s:

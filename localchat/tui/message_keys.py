@@ -15,7 +15,7 @@ from localchat.tui.streaming import code_blocks
 if TYPE_CHECKING:
     from localchat.tui.chat import ChatScreen
 
-HINTS = "c copy  b code  e edit  r again  [ ] branch  x leave out  f from here  esc"
+HINTS = "c copy  b code  e edit  r again  o other side  w why  [ ] branch  x leave out  f from here"
 
 
 class MessageKeys:
@@ -66,6 +66,12 @@ class MessageKeys:
         else:
             self._chat.tell("There is nothing to answer again.")
 
+    async def redo(self) -> None:
+        await self._chat.routes.redo(self.view)
+
+    def why(self) -> None:
+        self._chat.routes.why(self.view)
+
     async def switch(self, step: int) -> None:
         view = self.view
         if view is None or view.stored.sibling_count < 2:
@@ -83,7 +89,7 @@ class MessageKeys:
         if view is None:
             return
         ids = [view.stored.id]
-        (self._chat.session.restore if view.stored.excluded else self._chat.session.drop)(ids)
+        (self._chat.session.room.restore if view.stored.excluded else self._chat.session.room.drop)(ids)
         self._chat.refresh_messages(ids)
 
     async def resume(self) -> None:

@@ -16,7 +16,8 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
-from localchat.session import CountTokens, OldTurn, Session
+from localchat.room import CountTokens, OldTurn
+from localchat.session import Session
 from localchat.tui.panel import Panel
 from localchat.tui.safe_text import one_line
 from router.errors import ContextOverflow
@@ -48,7 +49,7 @@ async def sized(session: Session, count: CountTokens) -> list[SizedTurn]:
     alone = await count([question])
     return [
         SizedTurn(turn, await count([*(messages[i] for i in turn.message_ids), question]) - alone)
-        for turn in session.old_turns()
+        for turn in session.room.old_turns()
     ]
 
 

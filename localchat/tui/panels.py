@@ -83,7 +83,7 @@ class Panels:
         if choice.action == "edit":
             self._chat.begin_edit(question.stored)
         elif choice.action == "drop":
-            self._chat.session.drop(choice.message_ids)
+            self._chat.session.room.drop(choice.message_ids)
             self._chat.refresh_messages(choice.message_ids)
             await self._chat.regenerate(question.stored)
         elif question.stored.parent_id is not None:

@@ -2,8 +2,7 @@
 
 Owns the words and the meter, and how they share the width; computes nothing
 but the rate of arriving tokens. Parts stand in order of importance and the
-least important goes first when the line is narrow: the route, its cost or a
-watermark is one more part in :meth:`Status.parts`.
+least important goes first when the line is narrow.
 """
 
 from __future__ import annotations
@@ -50,7 +49,8 @@ class Status:
     """What the line says. ``used_tokens`` None: not known yet.
 
     ``predicted`` is the band for ``tokens_per_s``; ``estimate``, what sending would cost,
-    stands in for the state while nothing else is going on.
+    stands in for the state while nothing else is going on. ``mode`` is who may answer,
+    ``spent`` the budget for those elsewhere.
     """
 
     state: str = "ready"
@@ -61,6 +61,8 @@ class Status:
     quantization: str = ""
     predicted: str = ""
     estimate: tuple[str, ...] = ()
+    mode: str = ""
+    spent: str = ""
 
     def parts(self) -> tuple[list[str], list[str]]:
         """Left and right, each with the most important first."""
@@ -69,7 +71,7 @@ class Status:
         doing = self.estimate if self.estimate and self.state == "ready" else (self.state,)
         model = " ".join(filter(None, [one_line(self.model, 40), self.quantization]))
         return [part for part in (*doing, rate, band) if part], [
-            part for part in (self._context(), model) if part
+            part for part in (self.mode, self._context(), self.spent, model) if part
         ]
 
     def _context(self) -> str:

@@ -56,6 +56,8 @@ class Transcript(VerticalScroll, Growing):
         Binding("r", "screen.message('regenerate')", "Answer again"),
         Binding("left_square_bracket", "screen.message('switch', -1)", "Branch before"),
         Binding("right_square_bracket", "screen.message('switch', 1)", "Branch after"),
+        Binding("o", "screen.message('redo')", "Ask the other side"),
+        Binding("w", "screen.message('why')", "Why this answer"),
         Binding("x", "screen.message('exclude')", "Leave out"),
         Binding("f", "screen.message('resume')", "Go on from here"),
         Binding("space,enter", "screen.message('toggle')", "Unfold"),

@@ -160,7 +160,7 @@ class Turns:
     async def _summarise(self, message_ids: Sequence[int], then: Callable[[bool], Awaitable[None]]) -> None:
         self._say("summarising")
         try:
-            async with aclosing(self._program.session.summarise(message_ids)) as events:
+            async with aclosing(self._program.session.room.summarise(message_ids)) as events:
                 async for event in events:
                     await self._take(event)
         finally:

@@ -12,7 +12,7 @@ import pytest
 
 from localchat.errors import HistoryError
 from localchat.history import History, StoredMessage
-from localchat.session import SUMMARY_PROMPT
+from localchat.room import SUMMARY_PROMPT
 from router.errors import BackendCrashed, ContextOverflow, RouterError
 from router.request import (
     ChatRequest,
@@ -34,7 +34,10 @@ from tests.router.forecasters import FORECAST
 
 Script = Sequence[str | Event | RouterError]
 END = Finished("length", Usage(12, 4, 3), Timings(1.0, 2.0, 3.0, 4.0), "tiny")
-KEYS = ["text", "model", "route", "finish_reason", "usage", "timings"]
+KEYS = [
+    *"text model finish_reason usage timings route decision handed_off confidence".split(),
+    *"validation cache simulated cost_usd entry".split(),
+]
 
 
 def ask(home: Path, *words: str, stdin: bytes = b"", engine: ScriptedBackend | None = None) -> Outcome:
@@ -205,7 +208,7 @@ def test_json_has_exactly_its_keys(tmp_path: Path) -> None:
         "prefill_tokens_per_s": 3.0,
         "decode_tokens_per_s": 4.0,
     }
-    assert (shown["text"], shown["model"], shown["route"]) == ("Yés.", "scripted", "local")
+    assert (shown["text"], shown["model"], shown["route"]) == ("Yés.", "tiny", "local")
     assert shown["finish_reason"] == "length"
     assert outcome.out.count("\n") == 1
 

@@ -109,7 +109,7 @@ def test_a_store_of_a_newer_program_is_refused_and_unchanged(tmp_path: Path) -> 
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA user_version = 7")
     connection.close()
-    refused(path, r"store version 7; this one reads up to 2\)\. Update localchat")
+    refused(path, r"store version 7; this one reads up to 3\)\. Update localchat")
 
 
 # Failures

@@ -13,6 +13,7 @@ import pytest
 from localchat.errors import HistoryError
 from localchat.history import History, StoredMessage
 from localchat.session import Session, Started, TurnEvent
+from router.decision import Turn
 from router.dispatch import Dispatch
 from router.errors import BackendCrashed, ContextOverflow, RouterError
 from router.request import (
@@ -149,7 +150,7 @@ async def test_an_error_keeps_what_was_said_and_is_the_last_event(history: Histo
 
 async def test_an_unforeseen_error_keeps_what_was_said_too(history: History) -> None:
     class Broken:
-        async def stream(self, request: ChatRequest) -> AsyncGenerator[Event, None]:
+        async def stream(self, request: ChatRequest, turn: Turn) -> AsyncGenerator[Event, None]:
             yield Delta("Yes")
             raise ZeroDivisionError
 
@@ -343,11 +344,11 @@ async def test_the_model_never_sees_reasoning_left_out_turns_or_empty_replies(hi
         ("user", "two"),
         ("user", "three"),
     ]
-    session.drop([question.id, answer.id])
+    session.room.drop([question.id, answer.id])
     await say(session, "four")
     assert sent(session)[0] == ("user", "fails")
     assert said(session)[:2] == ["one", "1"]
-    session.restore([question.id, answer.id])
+    session.room.restore([question.id, answer.id])
     await say(session, "five")
     assert sent(session)[:2] == [("user", "one"), ("assistant", "1")]
 
@@ -380,7 +381,7 @@ async def test_a_summary_takes_the_place_of_what_it_sums_up(history: History) ->
     await say(session, "two", ["2"])
     session.response_format = ResponseFormat("regex", "a+")
     backend_of(session).script = ["<think>hm</think>", " They counted. "]
-    async for event in session.summarise([m.id for m in first]):
+    async for event in session.room.summarise([m.id for m in first]):
         if isinstance(event, Finished):
             assert session.transcript()[-1].content == "They counted."
     assert [m[0] for m in sent(session)] == ["system", "user", "assistant", "user"]
@@ -395,8 +396,8 @@ async def test_a_summary_takes_the_place_of_what_it_sums_up(history: History) ->
         ("assistant", "2"),
         ("user", "three"),
     ]
-    session.restore([m.id for m in first])
-    session.drop([summary.id])
+    session.room.restore([m.id for m in first])
+    session.room.drop([summary.id])
     await say(session, "four")
     assert sent(session)[:2] == [("system", "Be brief."), ("user", "one")]
 
@@ -407,7 +408,7 @@ async def test_without_a_summary_nothing_changes_and_failed_is_last(history: His
     first = await say(session, "one", ["1"])
     before = session.transcript()
     backend_of(session).script = script
-    events = await run(session.summarise([m.id for m in first]))
+    events = await run(session.room.summarise([m.id for m in first]))
     assert isinstance(events[-1], Failed)
     assert not any(isinstance(event, Finished) for event in events)
     assert session.transcript() == before
@@ -418,7 +419,7 @@ async def test_a_summary_stopped_halfway_changes_nothing(history: History) -> No
     first = await say(session, "one", ["1"])
     before = session.transcript()
     backend_of(session).script = ["half", "way"]
-    async with aclosing(session.summarise([m.id for m in first])) as events:
+    async with aclosing(session.room.summarise([m.id for m in first])) as events:
         async for event in events:
             if isinstance(event, Delta):
                 break

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from localchat.history import History
-from localchat.session import SUMMARY_PROMPT, OldTurn, Session, Started, TurnEvent
+from localchat.room import SUMMARY_PROMPT, OldTurn
+from localchat.session import Session, Started, TurnEvent
 from router.dispatch import Dispatch
 from router.errors import BackendCrashed, ContextOverflow, RouterError
 from router.request import ChatRequest, Event, Failed, Finished, Message, Sampling
@@ -85,19 +86,24 @@ def said(session: Session) -> list[str]:
 async def test_old_turns_are_questions_with_their_answers_before_the_last_question(history: History) -> None:
     session = await conversation(history, Narrow(), ["one\nmore", "two", "three"])
     path = session.transcript()
-    assert [(turn.words, len(turn.message_ids)) for turn in session.old_turns()] == [("one", 2), ("two", 2)]
-    assert ids(session.old_turns()) == [m.id for m in path[:4]]
-    session.drop([path[0].id, path[1].id])
-    assert [turn.words for turn in session.old_turns()] == ["two"]
-    await run(session.summarise([path[2].id, path[3].id]))
-    assert [turn.words for turn in session.old_turns()] == []  # the summary stands behind the last question
+    assert [(turn.words, len(turn.message_ids)) for turn in session.room.old_turns()] == [
+        ("one", 2),
+        ("two", 2),
+    ]
+    assert ids(session.room.old_turns()) == [m.id for m in path[:4]]
+    session.room.drop([path[0].id, path[1].id])
+    assert [turn.words for turn in session.room.old_turns()] == ["two"]
+    await run(session.room.summarise([path[2].id, path[3].id]))
+    assert [
+        turn.words for turn in session.room.old_turns()
+    ] == []  # the summary stands behind the last question
     await run(session.send("four"))
-    assert [turn.words for turn in session.old_turns()] == ["three", "They counted."]
+    assert [turn.words for turn in session.room.old_turns()] == ["three", "They counted."]
 
 
 async def test_without_a_conversation_there_are_no_old_turns(history: History) -> None:
-    assert (await conversation(history, Narrow(), [])).old_turns() == []
-    assert (await conversation(history, Narrow(), ["one"])).old_turns() == []
+    assert (await conversation(history, Narrow(), [])).room.old_turns() == []
+    assert (await conversation(history, Narrow(), ["one"])).room.old_turns() == []
 
 
 sizes = st.lists(st.integers(1, 30), min_size=1, max_size=12)
@@ -113,7 +119,7 @@ def test_the_fewest_oldest_turns_go(
         session = await conversation(history, backend, ["w " * words for words in turns], "s " * system)
         backend.window = window
         await run(session.send("q " * question))
-        path, before = session.transcript()[:-1], session.old_turns()
+        path, before = session.transcript()[:-1], session.room.old_turns()
 
         def fits(without: Sequence[OldTurn], needed: int) -> bool:
             messages = [m for m in path if m.id not in ids(without)]
@@ -124,7 +130,7 @@ def test_the_fewest_oldest_turns_go(
             return
         overflow = ContextOverflow(0, window, RESERVED)
         backend.counts = 0
-        choice = session.turns_in_the_way(overflow, backend.count, spare)
+        choice = session.room.turns_in_the_way(overflow, backend.count, spare)
         if not fits(before, spare):
             with pytest.raises(ContextOverflow, match="too many"):
                 await choice
@@ -135,7 +141,7 @@ def test_the_fewest_oldest_turns_go(
         assert not gone[1:] or not fits(gone[:-1], spare)
         assert backend.counts <= 1 + len(before).bit_length()
         if spare == 0:
-            events = await run(session.answer_without(ids(gone)))
+            events = await run(session.room.answer_without(ids(gone)))
             assert isinstance(events[-1], Finished)
             sent = backend.requests[-1].messages
             assert sent[-1].content == "q " * question
@@ -149,9 +155,9 @@ async def test_leaving_out_answers_the_same_question_and_can_be_undone(history: 
     backend = Narrow()
     session = await conversation(history, backend, ["one " * 10, "two " * 10, "three"])
     overflow = await overflow_of(session, backend, 30, "four")
-    turns = await session.turns_in_the_way(overflow, backend.count)
+    turns = await session.room.turns_in_the_way(overflow, backend.count)
     assert [turn.words[:3] for turn in turns] == ["one"]
-    events = await run(session.answer_without(ids(turns)))
+    events = await run(session.room.answer_without(ids(turns)))
     assert isinstance(events[0], Started)
     assert isinstance(events[-1], Finished)
     assert [m.content[:4] for m in session.transcript()] == [
@@ -166,7 +172,7 @@ async def test_leaving_out_answers_the_same_question_and_can_be_undone(history: 
     ]
     assert [m.content[:3] for m in backend.requests[-1].messages] == ["two", "fin", "thr", "fin", "fou"]
     backend.window = 10_000
-    session.restore(ids(turns))
+    session.room.restore(ids(turns))
     await run(session.send("five"))
     assert backend.requests[-1].messages[0].content == "one " * 10
 
@@ -175,8 +181,8 @@ async def test_a_summary_stands_before_the_question_that_is_asked_again(history:
     backend = Narrow()
     session = await conversation(history, backend, ["one " * 10, "two " * 10, "three"], "Be brief.")
     overflow = await overflow_of(session, backend, 39, "four")
-    turns = await session.turns_in_the_way(overflow, backend.count, spare_tokens=7)
-    events = await run(session.answer_without(ids(turns), summarise=True))
+    turns = await session.room.turns_in_the_way(overflow, backend.count, spare_tokens=7)
+    events = await run(session.room.answer_without(ids(turns), summarise=True))
     started = next(n for n, event in enumerate(events) if isinstance(event, Started))
     assert isinstance(events[started - 1], Finished)  # of the summary
     assert isinstance(events[-1], Finished)
@@ -196,8 +202,8 @@ async def test_without_a_summary_all_stands_as_before(
     overflow = await overflow_of(session, backend, 30, "four")
     backend.error = error
     before = session.transcript()
-    turns = await session.turns_in_the_way(overflow, backend.count)
-    events = await run(session.answer_without(ids(turns), summarise=True))
+    turns = await session.room.turns_in_the_way(overflow, backend.count)
+    events = await run(session.room.answer_without(ids(turns), summarise=True))
     assert isinstance(events[-1], Failed)
     assert not any(isinstance(event, Started) for event in events)
     assert session.transcript() == before
@@ -210,5 +216,5 @@ async def test_a_question_that_is_too_long_by_itself_says_so(history: History) -
     session = await conversation(history, backend, ["one"])
     overflow = await overflow_of(session, backend, 20, "word " * 40)
     with pytest.raises(ContextOverflow, match=r"44 tokens plus 2 reserved .* 20 \(26 too many\)"):
-        await session.turns_in_the_way(overflow, backend.count)
+        await session.room.turns_in_the_way(overflow, backend.count)
     assert not any(m.excluded for m in session.transcript())

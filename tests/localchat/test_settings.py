@@ -20,6 +20,19 @@ from localchat.settings import NOT_SETTINGS, Settings, load_settings, setting_ty
 NO_FILE = Path("/nowhere/config.toml")
 
 SAMPLES: Mapping[str, Sequence[Any]] = {
+    "routing.mode": ["local", "auto", "cloud"],
+    "routing.offline": [True, False],
+    "routing.privacy": ["ask", "redact", "local", "send"],
+    "routing.profile": ["work", "a b"],
+    "routing.daily_usd": [0.0, 2.5],
+    "routing.conversation_usd": [0.0, 0.25],
+    "routing.unpriced": [True, False],
+    "routing.ttft_s": [0.5, 86_400.0],
+    "routing.total_s": [1.0, 600.0],
+    "routing.hard_from": [0.0, 0.5, 1.0],
+    "routing.cache": [True, False],
+    "routing.keep_text": [True, False],
+    "routing.rules": ["", "facts.toml"],
     "model": ["default", "other/model.gguf", 'odd "name"'],
     "system": ["", "Be brief.", "two\nlines é"],
     "engine.ctx": [0, 512, 2**31 - 1],

@@ -7,11 +7,11 @@ keeps nothing from one chunk to the next.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from router.cloud.wire.fields import Json, NotAsAgreed, count, mapping, said, seconds, text
-from router.request import Delta, FinishReason, Simulated, ToolCall, Usage
+from router.request import Delta, FinishReason, Simulated, ToolCall, Usage, joined_calls
 
 Piece = Delta | ToolCall
 MAX_INDEX = 1000  # tool calls in one answer
@@ -249,13 +249,6 @@ def _call(piece: ToolCall, with_index: bool) -> dict[str, Any]:
 
 
 def _joined(pieces: Iterable[Piece]) -> list[Piece]:
-    calls: dict[int, ToolCall] = {}
-    texts: list[Piece] = []
-    for piece in pieces:
-        if not isinstance(piece, ToolCall):
-            texts.append(piece)
-            continue
-        begun = calls.get(piece.index, ToolCall(piece.index))
-        values = [getattr(begun, f.name) + getattr(piece, f.name) for f in fields(ToolCall)[1:]]
-        calls[piece.index] = ToolCall(piece.index, *values)
-    return [*texts, *(calls[index] for index in sorted(calls))]
+    given = tuple(pieces)
+    texts = [piece for piece in given if not isinstance(piece, ToolCall)]
+    return [*texts, *joined_calls(piece for piece in given if isinstance(piece, ToolCall))]

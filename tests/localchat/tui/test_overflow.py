@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from localchat.session import OldTurn
+from localchat.room import OldTurn
 from localchat.tui.overflow import SizedTurn, turns_to_drop
 from router.errors import ContextOverflow
 from router.request import ChatRequest

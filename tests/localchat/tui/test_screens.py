@@ -7,7 +7,7 @@ import pytest
 from textual.pilot import Pilot
 
 from localchat.history import History
-from localchat.session import OldTurn
+from localchat.room import OldTurn
 from localchat.tui.app import ChatApp
 from localchat.tui.overflow import OverflowPanel, SizedTurn
 from router.errors import ContextOverflow

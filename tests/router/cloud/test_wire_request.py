@@ -27,12 +27,7 @@ def test_what_is_written_is_read(request: ChatRequest, unknown: dict[str, Any]) 
     assert (call.request, call.model, call.stream, call.include_usage) == (request, "m", True, True)
 
 
-@given(
-    st.dictionaries(
-        st.sampled_from(["messages", "n", "stop", "tools", "seed", "top_k", "logprobs", "prompt"]),
-        JSON | st.floats() | OBJECT | st.lists(OBJECT, max_size=2),
-    )
-)
+@given(st.dictionaries(st.sampled_from(["messages", "n", "stop", "tools", "seed", "top_k"]), JSON))
 def test_odd_types_are_refused_or_read_but_never_crash(body: dict[str, Any]) -> None:
     body.setdefault("messages", [{"role": "user", "content": "hi"}])
     with suppress(InvalidRequest):

@@ -1,0 +1,102 @@
+"""Who answers: this machine, the cloud, or whichever is better; and why it was so.
+
+Owns the switch, its words in the status line, and what a person is asked before something
+leaves the machine. Decides nothing about a question: that is the router's business.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, get_args
+
+from localchat.card import Card
+from localchat.tui.message import MessageView, ReplyView
+from router.decision import Mode
+
+if TYPE_CHECKING:
+    from localchat.tui.chat import ChatScreen
+
+MODES: tuple[Mode, ...] = get_args(Mode)
+_MEANING = {
+    "local": "Every answer comes from this machine.",
+    "auto": "Easy questions stay here, hard or oversized ones go to {cloud}.",
+    "cloud": "Every answer comes from {cloud}.",
+}
+
+
+class Routes:
+    def __init__(self, chat: ChatScreen) -> None:
+        self._chat = chat
+
+    def show(self) -> None:
+        """Say in the status line who answers, and what that has cost."""
+        session, cloud = self._chat.session, self._chat.program.cloud
+        mode: str = "pinned here" if session.pinned else session.mode
+        if cloud is None:
+            mode = "offline"
+        elif cloud.simulated and mode in ("auto", "cloud"):
+            mode = f"{mode}, SIMULATED"
+        spent = cloud.spent_text() if cloud and mode not in ("local", "pinned here") else ""
+        status = self._chat.status
+        status.show(replace(status.status, mode=mode, spent=spent))
+
+    def next_mode(self) -> None:
+        at = MODES.index(self._chat.session.mode)
+        self._set(MODES[(at + 1) % len(MODES)])
+
+    async def use(self, mode: Mode, text: str) -> None:
+        """Send ``text`` this way; without a text, everything from now on."""
+        if not text:
+            self._set(mode)
+        elif mode == "local" or self._may_leave():
+            self._chat.prompt.clear_sent()
+            await self._chat.send(text, mode)
+
+    def pin(self) -> None:
+        session = self._chat.session
+        session.pinned = not session.pinned
+        self.show()
+        self._chat.tell(
+            "This conversation stays on this machine. /pin again lets it go."
+            if session.pinned
+            else "This conversation is no longer kept on this machine."
+        )
+
+    async def redo(self, view: MessageView | None) -> None:
+        """Ask again on the other side; both answers stay, as branches."""
+        if not isinstance(view, ReplyView) or view.stored.parent_id is None:
+            self._chat.tell("There is no answer to ask for again.")
+            return
+        card = view.stored.card
+        mode: Mode = "local" if card and card.route == "cloud" else "cloud"
+        if mode == "local" or self._may_leave():
+            await self._chat.regenerate(view.stored, mode)
+
+    def why(self, view: MessageView | None) -> None:
+        card = view.stored.card if view else None
+        if card is None:
+            self._chat.tell("It was not recorded where this came from.")
+        else:
+            self._open_story(card)
+
+    def _open_story(self, card: Card) -> None:
+        from localchat.tui.route_panels import StoryPanel
+
+        self._chat.app.push_screen(StoryPanel(card))
+
+    def _set(self, mode: Mode) -> None:
+        if mode != "local" and not self._may_leave():
+            return
+        self._chat.session.mode = mode
+        self.show()
+        cloud = self._chat.program.cloud
+        self._chat.tell(_MEANING[mode].format(cloud=cloud.name if cloud else ""))
+
+    def _may_leave(self) -> bool:
+        if self._chat.program.cloud is None:
+            self._chat.tell("Offline: everything is answered on this machine.", "warning")
+        elif self._chat.session.pinned:
+            self._chat.tell("This conversation is pinned to this machine. /pin lets it go.", "warning")
+        else:
+            return True
+        return False

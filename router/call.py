@@ -1,0 +1,113 @@
+"""One request on its way: what has been decided, said and found out so far.
+
+Owns nothing but the collecting. The path fills it, the checks and the ledger read it.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+
+from router.decision import CacheLabel, Confidence, Decision, Turn, Verdict
+from router.errors import RouterError
+from router.request import (
+    CacheHit,
+    ChatRequest,
+    Delta,
+    Event,
+    Finished,
+    HandedOff,
+    Judged,
+    Message,
+    Reclassified,
+    ToolCall,
+)
+
+
+@dataclass(slots=True)
+class Call:
+    """``text`` is the answer without its reasoning. ``shielded`` says what of a payload that left
+    was taken out or let through, in words; "" where nothing was found. ``cannot_here``: this
+    machine has tried and is not able to answer.
+
+    Instants are those of ``time.monotonic``; ``started_at`` is Unix time.
+    """
+
+    request: ChatRequest
+    turn: Turn
+    decision: Decision | None = None
+    text: str = ""
+    reasoning: str = ""
+    cache: CacheLabel | None = None
+    confidence: Confidence | None = None
+    hand_offs: tuple[HandedOff, ...] = ()
+    tool_calls: int = 0
+    verdicts: tuple[Verdict, ...] = ()
+    shielded: str = ""
+    finished: Finished | None = None
+    error: RouterError | None = None
+    recorded: bool = False
+    cannot_here: bool = False
+    started_at: float = field(default_factory=time.time)
+    started_s: float = field(default_factory=time.monotonic)
+    first_text_s: float | None = None
+    ended_s: float | None = None
+
+    @property
+    def route(self) -> str:
+        """Which route answers now; "" before anything was decided."""
+        if self.hand_offs:
+            return self.hand_offs[-1].target
+        return self.decision.route if self.decision else ""
+
+    @property
+    def ttft_s(self) -> float | None:
+        """From sending to the first text that was shown, hand-offs and judging included."""
+        return None if self.first_text_s is None else self.first_text_s - self.started_s
+
+    @property
+    def total_s(self) -> float | None:
+        return None if self.ended_s is None else self.ended_s - self.started_s
+
+    def take(self, event: Event) -> None:
+        match event:
+            case Delta(text, kind):
+                if self.first_text_s is None and text:
+                    self.first_text_s = time.monotonic()
+                if kind == "text":
+                    self.text += text
+                else:
+                    self.reasoning += text
+            case Reclassified():
+                self.reasoning, self.text = self.reasoning + self.text, ""
+            case ToolCall():
+                self.tool_calls += 1
+            case CacheHit(label):
+                self.cache = label
+            case Judged(confidence):
+                self.confidence = confidence
+            case HandedOff():
+                self.hand_offs += (event,)
+            case Finished():
+                self.finished, self.ended_s = event, time.monotonic()
+            case _:
+                pass
+
+    def failed(self, error: RouterError) -> None:
+        self.error, self.ended_s = error, time.monotonic()
+
+    @property
+    def can_go_on_here(self) -> bool:
+        """Whether this machine can take over from where the answer stands."""
+        begun_in_a_form = bool(self.text and self.request.response_format)  # a form cannot be entered midway
+        return not (self.cannot_here or begun_in_a_form or self.tool_calls or self.request.tools)
+
+    def going_on(self) -> ChatRequest:
+        """The request for what is still to be said: after text that was shown, from its end."""
+        if not self.text:
+            return self.request
+        *before, last = self.request.messages
+        if last.role == "assistant":
+            begun = replace(last, content=last.content + self.text)
+            return replace(self.request, messages=(*before, begun))
+        return replace(self.request, messages=(*self.request.messages, Message("assistant", self.text)))
