@@ -30,6 +30,7 @@ COMMANDS = {
     "calibration": "the record of measurements that predictions rest on",
     "bench": "the engine measured against its prediction",
     "simulate": "what a cloud deployment would do with your requests: latency, throughput, cost",
+    "cloud": "a simulated cloud as an OpenAI-compatible server, offline and free",
     "doctor": "what is installed, which CPU features are used, where files are",
     "completion": "print a completion script for your shell",
 }

@@ -29,6 +29,22 @@ if TYPE_CHECKING:
     from router.consent import Departure
     from router.prices import Price
     from router.request import ChatRequest
+    from router.simcloud.server import SimulatedCloud
+
+
+@dataclass(frozen=True, slots=True)
+class CloudPlan:
+    """What is simulated, and who writes the words: a model on this machine, or nobody (``scripted``)."""
+
+    scripted: bool = False
+    keys: tuple[str, ...] = ()
+    per_minute: int | None = None
+    gpu: str = "a100"
+    policy: str = "vllm"
+    model: str = "llama-3-8b"
+    load_per_s: float = 0.0
+    seed: int = 0
+    fault: str = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +181,32 @@ def build_cloud(settings: Settings, environ: Mapping[str, str] = os.environ) -> 
     if target is None:
         raise UsageError("No cloud is configured.", "Set preset, or base_url and model, in [cloud].")
     return CloudBackend(target, lambda: cloud_key(target, environ))
+
+
+def build_simulated_cloud(settings: Settings, paths: Paths, plan: CloudPlan) -> SimulatedCloud:
+    """A cloud of our own, which somebody has to serve. A model that writes for it begins to load now.
+
+    Raises InvalidSimulation, and WeightsError when there is no such model.
+    """
+    from localchat.engine_text import EngineText
+    from router.simcloud.answering import SimulatedModel
+    from router.simcloud.deployment import Deployment
+    from router.simcloud.door import Door
+    from router.simcloud.faults import FaultSwitch, parse_fault
+    from router.simcloud.live import LiveServer
+    from router.simcloud.server import SimulatedCloud
+    from router.simcloud.text_source import ScriptedText, TextSource
+    from router.simcloud.users import Users
+
+    faults = FaultSwitch(parse_fault(plan.fault))
+    deployment = Deployment(model=plan.model, gpu=plan.gpu, policy=plan.policy)
+    server = LiveServer(deployment, Users(plan.load_per_s, plan.seed))
+    source: TextSource = ScriptedText()
+    if not plan.scripted:
+        engine = build_engine(settings, paths, build_catalog(paths), settings.model)
+        engine.start()
+        source = EngineText(engine)
+    return SimulatedCloud(SimulatedModel(server, source), Door(plan.keys, plan.per_minute), faults)
 
 
 def cloud_target(cloud: CloudSettings) -> Target | None:

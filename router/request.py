@@ -150,7 +150,7 @@ class Simulated:
 
     ``queued_requests`` waited and ``batch_size`` were computed together when it began;
     ``queue_s`` it waited itself. ``text_model`` wrote the words; ``late_tokens`` of them
-    came later than their simulated time.
+    came later than their simulated time. ``estimated``: the prompt's tokens were not counted.
     """
 
     gpu: str
@@ -159,6 +159,7 @@ class Simulated:
     queue_s: float = 0.0
     text_model: str = ""
     late_tokens: int = 0
+    estimated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

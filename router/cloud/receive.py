@@ -109,7 +109,7 @@ class Receiver:
             self._timings(usage),
             self._model or self.sent.model,
             self.sent.price.cost_usd(usage) if self.sent.price else None,
-            self._usage is None,
+            self._usage is None or (self._simulated is not None and self._simulated.estimated),
             self._simulated,
         )
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from router.errors import InvalidSimulation
 from router.simcloud.additions import NONE, Additions, equip
-from router.simcloud.engine import Engine, Swap
+from router.simcloud.engine import Engine
 from router.simcloud.gpu import Gpu, find_gpu
 from router.simcloud.kv import KvPool
 from router.simcloud.llm import Llm, find_llm
@@ -22,6 +22,7 @@ from router.simcloud.roofline import Roofline
 from router.simcloud.scheduler import Scheduler
 from router.simcloud.schedulers import BLOCK_TOKENS, Options, by_name
 from router.simcloud.step_cost import StepCost
+from router.simcloud.swap import Swap
 
 MEMORY_SHARE = 0.9
 """Of a GPU's memory, what an engine may use (vLLM's default gpu_memory_utilization)."""
@@ -69,6 +70,7 @@ def build(
     each: Callable[[Completed | Rejected], None] | None = None,
     replica: int = 0,
     holds: bool = False,
+    record: type[Recorder] = Recorder,
 ) -> Parts:
     if deployment.gpus < 1 or not (deployment.swap_bytes_per_s is None or deployment.swap_bytes_per_s > 0):
         raise InvalidSimulation("There must be at least one GPU, and a link that carries something.")
@@ -80,7 +82,7 @@ def build(
         blocks = fitting_blocks(llm, gpu, deployment.gpus, block_tokens, _draft(deployment))
     kv = KvPool(blocks, block_tokens, deployment.prefix_cache)
     price = gpu.usd_per_hour if deployment.usd_per_hour is None else deployment.usd_per_hour
-    recorder = Recorder(
+    recorder = record(
         kv.capacity,
         level=deployment.level,
         usd_per_hour=None if price is None else price * deployment.gpus,

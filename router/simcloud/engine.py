@@ -1,6 +1,7 @@
 """One replica: carries out what its scheduler plans, step by step or many steps at once.
 
-Owns the order of events in a step and their times. Steps that only decode are taken in one
+Owns the order of events in a step and their times; what a plan does to sequences and blocks is
+``moves``. Steps that only decode are taken in one
 leap while nobody arrives, ends or runs out of blocks: their durations are an arithmetic
 series (step_cost.Run). With ``leaps`` False every step is taken singly; the outcome is the
 same to 1e-9 s. Does not know where requests come from.
@@ -11,42 +12,21 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from router.simcloud.clock import SAME_MOMENT_S, Clock
+from router.simcloud.intervene import Interventions, Tell, Watch
 from router.simcloud.kv import KvPool, content_keys
+from router.simcloud.leap import series_s, steps_begun_before
 from router.simcloud.lora import Adapters
 from router.simcloud.metrics import Recorder
+from router.simcloud.moves import Moves, Step
 from router.simcloud.request import Completed, Job, Rejected, Request
 from router.simcloud.sampling import Families
-from router.simcloud.scheduler import Admission, Piece, Plan, Scheduler
-from router.simcloud.state import DecodeGroup, Sequence, ServerState, Waiting
+from router.simcloud.scheduler import Plan, Scheduler
+from router.simcloud.state import NOT_DECODING, DecodeGroup, Sequence, ServerState, Waiting
 from router.simcloud.step_cost import Chunk, StepCost, Work
-
-
-@dataclass(slots=True)
-class Step:
-    """A step that is planned or runs; ``first`` get a first or next token from a prompt at its end."""
-
-    seconds: float
-    sequences: int
-    decodes: int
-    waits: int = 0  # sequences between two tokens that this step leaves out
-    lag_s: float = 0.0  # after its end until its tokens are out
-    first: list[Sequence] = field(default_factory=list)
-    ends: list[Sequence] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class Swap:
-    """Where the KV of preempted sequences goes instead of being computed again: CPU memory or a disk."""
-
-    kv_bytes_per_token: float
-    bytes_per_s: float
-    latency_s: float = 0.0
-
-    def seconds(self, tokens: int) -> float:
-        return self.latency_s + tokens * self.kv_bytes_per_token / self.bytes_per_s
+from router.simcloud.swap import Swap
 
 
 class Engine:
@@ -75,13 +55,21 @@ class Engine:
         self._cost = cost
         self._recorder = recorder
         self._leaps = leaps
-        self._swap = swap
         self._lag_s = lag_s
         self._clock = Clock()
         self._lengths: dict[int, int] = {}  # true lengths: nothing that schedules reads them
         self._planned: deque[Step] = deque()
         self._done = 0
         self.families = Families()
+        self._moves = Moves(self.state, recorder, self.families, self._lengths, swap)
+        self.intervene = Interventions(
+            self.state,
+            recorder,
+            self._lengths,
+            self._planned,
+            lambda sequence: self._finish(sequence, self.now_s),
+        )
+        self._watch: Watch | None = None
         self._transcripts: dict[int, tuple[int, ...]] = {}
         self._holds = holds
         self._held: dict[int, Sequence] = {}  # ended, and still in their blocks
@@ -107,6 +95,19 @@ class Engine:
             listener(completed)
 
         self.on_done = both
+
+    def watch(self, number: int, tell: Tell) -> None:
+        """Every token of a request that is here is told; the last ``tell`` given counts for all."""
+        self._watch = self._watch or Watch(tell)
+        sequence = self.intervene.find(number)
+        if sequence is not None:
+            self._watch.members[number] = sequence
+
+    def cancel(self, number: int, at_s: float) -> bool:
+        """It leaves at once and gives its blocks back; False if it is not here (any more)."""
+        if self._watch is not None:
+            self._watch.members.pop(number, None)
+        return self.intervene.cancel(number, at_s)
 
     def fits(self, request: Request) -> bool:
         """Whether it could ever run here, alone."""
@@ -164,6 +165,32 @@ class Engine:
             if stop_when_done and self._done > done:
                 return
 
+    def evacuate(self) -> list[tuple[Sequence, int]]:
+        """Everybody leaves this engine for good, with true lengths; what is planned still runs to its end."""
+        while self._planned:
+            self._execute()
+        for sequence in self.state.running.values():
+            if sequence.anchor != NOT_DECODING:
+                self.state.decoding.leave(sequence)
+        inside = [*self.state.running.values(), *self.state.waiting]
+        return [(each, self._lengths[each.request.id]) for each in inside]
+
+    def adopt(self, sequence: Sequence, length: int) -> bool:
+        """Queue one that left another engine: all it had is computed again, nothing is told twice.
+
+        False if it can never run here.
+        """
+        request = sequence.request
+        if not self.fits(request):
+            return False
+        self._lengths[request.id] = length
+        keys = content_keys(request, self.state.kv.block_tokens)
+        moved = Sequence(request, generated=sequence.generated, keys=keys, preemptions=sequence.preemptions)
+        moved.admitted_s, moved.first_token_s = sequence.admitted_s, sequence.first_token_s
+        moved.cached_tokens = sequence.cached_tokens
+        self.state.waiting.push(moved)
+        return True
+
     def step(self) -> bool:
         """One step, for those who look at every one; False if there is nothing to do."""
         leaps, self._leaps = self._leaps, False
@@ -208,6 +235,8 @@ class Engine:
         for sequence in step.first:
             if sequence.first_token_s < 0:
                 sequence.first_token_s = out_s
+        if self._watch is not None:
+            self._watch.out(step, out_s)
         for sequence in step.ends:
             self._finish(sequence, out_s)
 
@@ -215,6 +244,8 @@ class Engine:
         request = sequence.request
         state = self.state
         del state.running[request.id]
+        if self._watch is not None:
+            self._watch.members.pop(request.id, None)
         self._publish_answer(sequence)
         if self._holds:
             self._held[request.id] = sequence
@@ -254,22 +285,23 @@ class Engine:
     # -- steps that compute prompts, or preempt
 
     def _carry_out(self, plan: Plan) -> None:
-        state, group = self.state, self.state.decoding
-        moved_s = sum(self._preempt(victim) for victim in plan.preempt)
+        state, group, now_s = self.state, self.state.decoding, self._clock.now_s
+        moved_s = sum(self._moves.preempt(victim) for victim in plan.preempt)
         step = Step(0.0, 0, 0)
         if plan.decode and group.count:
             state.kv.take(group.demand())
             step.decodes = group.count
+            step.watched = self._watched()
             step.ends = group.advance(1)
         else:
             step.waits = group.count
         work_context = group.context + sum(sequence.computed for sequence in step.ends)
-        moved_s += sum(self._admit(admission) for admission in plan.admit)
-        adapters_s = sum(self._bring_adapter(admission) for admission in plan.admit)
+        moved_s += sum(self._moves.admit(admission, now_s) for admission in plan.admit)
+        adapters_s = sum(self._moves.bring_adapter(admission) for admission in plan.admit)
         chunks = []
         for piece in plan.pieces:
             chunks.append(Chunk(piece.tokens, piece.sequence.computed))
-            self._compute(piece, step)
+            self._moves.compute(piece, step)
         sampled = step.decodes + len(step.first)
         work = Work(step.decodes, work_context if step.decodes else 0, self._padded(chunks), sampled)
         if not work.tokens and not moved_s:
@@ -280,89 +312,11 @@ class Engine:
         step.sequences = step.decodes + len(chunks)
         for piece in plan.pieces:
             if self.families.grows(piece.sequence) and piece.sequence.generated:
-                self._fork(piece.sequence, step)
+                self._moves.fork(piece.sequence, step)
         if self._lag_s is not None:
             step.lag_s = self._lag_s(work)
         self._planned.append(step)
         self._recorder.kv_used(state.kv.used)
-
-    def _preempt(self, victim: Sequence) -> float:
-        """Returns the seconds its KV takes to leave, if it is kept."""
-        state = self.state
-        decoding = victim.request.id not in state.prefilling
-        if decoding:
-            state.decoding.leave(victim)
-        else:
-            del state.prefilling[victim.request.id]
-        state.kv.release(victim, comes_back=True)
-        if state.adapters is not None:
-            state.adapters.leave(state.kv, victim.request)
-        del state.running[victim.request.id]
-        victim.swapped = victim.computed if self._swap else 0
-        victim.computed = 0
-        victim.preemptions += 1
-        state.waiting.put_back(victim)
-        self._recorder.preempted(decoding)
-        return self._swap.seconds(victim.swapped) if self._swap else 0.0
-
-    def _admit(self, admission: Admission) -> float:
-        """Returns the seconds its KV takes to come back, if it was kept."""
-        sequence, state = admission.sequence, self.state
-        state.waiting.remove(sequence)
-        state.running[sequence.request.id] = state.prefilling[sequence.request.id] = sequence
-        cached = min(admission.cached, state.kv.cached_blocks(sequence))
-        state.kv.begin(sequence, cached)
-        if admission.reserve:
-            state.kv.grow(sequence, admission.reserve)
-            sequence.reserved = True
-        found = cached * state.kv.block_tokens
-        sequence.computed = max(found, sequence.swapped)
-        moved = max(0, sequence.swapped - found)
-        sequence.swapped = 0
-        if sequence.admitted_s < 0:
-            sequence.admitted_s = self._clock.now_s
-            sequence.cached_tokens = sequence.computed
-            self._recorder.admitted(sequence.target, sequence.computed)
-        return self._swap.seconds(moved) if self._swap and moved else 0.0
-
-    def _bring_adapter(self, admission: Admission) -> float:
-        adapters = self.state.adapters
-        return adapters.enter(self.state.kv, admission.sequence.request) if adapters else 0.0
-
-    def _compute(self, piece: Piece, step: Step) -> None:
-        sequence, state = piece.sequence, self.state
-        sequence.computed += piece.tokens
-        state.kv.grow(sequence, sequence.computed)
-        if sequence.computed < sequence.target:
-            return
-        del state.prefilling[sequence.request.id]
-        sequence.generated += 1
-        step.first.append(sequence)
-        if not self.families.grows(sequence):
-            self._go_on(sequence, step)
-
-    def _go_on(self, sequence: Sequence, step: Step) -> None:
-        left = self._lengths[sequence.request.id] - sequence.generated
-        if left > 0:
-            self.state.decoding.join(sequence, left)
-        else:
-            step.ends.append(sequence)
-
-    def _fork(self, sequence: Sequence, step: Step) -> None:
-        """Its samples go on from here, each with a last block of its own."""
-        state = self.state
-        members = self.families.split(state, sequence, self._lengths)
-        step.first += members[1:]
-        for member in members[1:]:
-            if state.adapters is not None:
-                state.adapters.enter(state.kv, member.request)
-        for member in members:
-            ends = self._lengths[member.request.id] == member.generated
-            if ends or self.families.write(state, member):
-                self._go_on(member, step)
-            else:
-                state.prefilling[member.request.id] = member
-                self._preempt(member)
 
     # -- steps that only decode
 
@@ -375,20 +329,22 @@ class Engine:
             run = self._cost.decode_run(members, members * length)
         else:
             run = self._cost.decode_run(decodes, group.context + decodes)
-        steps = 1
-        if self._leaps and plan.repeats > 1 and not self._eventful():
+        steps, watched = 1, self._watched()
+        if self._leaps and plan.repeats > 1 and not watched and not self._eventful():
             steps = min(plan.repeats, run.steps, group.next_end() - group.tick)
             if steps > 1:
                 steps = group.ticks_within(state.kv.free, steps)
             if steps > 1:
-                steps = self._planned_before(until_s, run.first_s, run.growth_s, steps)
+                left_s = until_s - SAME_MOMENT_S - self._clock.now_s
+                left_s -= sum(step.seconds for step in self._planned)
+                steps = steps_begun_before(left_s, len(self._planned), run.first_s, run.growth_s, steps)
         state.kv.take(group.demand_over(steps))
         ends = group.advance(steps)
         self._recorder.kv_used(state.kv.used)
         if steps > 1:
             self._leap(decodes, steps, run.first_s, run.growth_s)
         last_s = run.first_s + (steps - 1) * run.growth_s
-        step = Step(last_s, decodes, decodes, ends=ends)
+        step = Step(last_s, decodes, decodes, ends=ends, watched=watched)
         if self._lag_s is not None and ends:
             context = group.context + sum(sequence.computed for sequence in ends)
             step.lag_s = self._lag_s(Work(decodes, context, sampled=decodes))
@@ -403,6 +359,9 @@ class Engine:
             return (Chunk(state.padded_to, 0),) * len(chunks)
         return tuple(chunks)
 
+    def _watched(self) -> list[Sequence]:
+        return [] if self._watch is None else self._watch.decoding()
+
     def _eventful(self) -> bool:
         return any(step.first or step.ends for step in self._planned)
 
@@ -411,29 +370,5 @@ class Engine:
         while self._planned:
             self._execute()
         before = steps - 1
-        self._clock.advance(_series(before, first_s, growth_s))
+        self._clock.advance(series_s(before, first_s, growth_s))
         self._recorder.leapt(decodes, before, first_s, growth_s)
-
-    def _planned_before(self, until_s: float, first_s: float, growth_s: float, at_most: int) -> int:
-        """How many of the coming steps are planned before ``until_s``; at least one."""
-        left_s = until_s - SAME_MOMENT_S - self._clock.now_s - sum(step.seconds for step in self._planned)
-        if left_s <= 0.0:
-            return 1
-        ahead = len(self._planned)
-        if left_s == math.inf or _series(at_most - 1 - ahead, first_s, growth_s) < left_s:
-            return at_most
-        # The largest number of steps whose series stays below left_s.
-        if growth_s > 0.0:
-            half = first_s - growth_s / 2
-            steps = int((math.sqrt(half * half + 2 * growth_s * left_s) - half) / growth_s)
-        else:
-            steps = int(left_s / first_s)
-        while steps > 0 and _series(steps, first_s, growth_s) >= left_s:
-            steps -= 1
-        while _series(steps + 1, first_s, growth_s) < left_s:
-            steps += 1
-        return min(at_most, steps + 1 + ahead)
-
-
-def _series(steps: int, first_s: float, growth_s: float) -> float:
-    return steps * first_s + growth_s * (steps * (steps - 1) / 2)

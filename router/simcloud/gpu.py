@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bandwidth_model.devices import Device, find_device
+from bandwidth_model.devices import Device, devices, find_device
 from bandwidth_model.errors import UnknownDevice
 from router.errors import InvalidSimulation
 
@@ -84,9 +84,21 @@ def find_gpu(name: str) -> Gpu:
     if row is not None:
         return Gpu(find_device(row[0]), *row[1:])
     try:
-        device = find_device(name)
+        device = _run_together(name) or find_device(name)
     except UnknownDevice as error:
         raise InvalidSimulation(str(error), f"GPUs with measured efficiencies: {', '.join(GPUS)}.") from error
     if not device.half_flops_per_s:
         raise InvalidSimulation(f"{device.name} has no known half-precision rate, so it cannot be simulated.")
     return Gpu(device, 0.64, 0.70, 0.70, 0.70, 0.0, None, _LIKE)
+
+
+def _run_together(name: str) -> Device | None:
+    """A device whose name is written without spaces, as folders of profiles write it: RTXPRO6000."""
+    written = _letters(name)
+    found = [device for device in devices() if written and _letters(device.name).startswith(written)]
+    exact = [device for device in found if _letters(device.name) == written]
+    return (exact or found)[0] if exact or len(found) == 1 else None
+
+
+def _letters(name: str) -> str:
+    return "".join(letter for letter in name.lower() if letter.isalnum())

@@ -7,6 +7,8 @@ with the sequences that decode (how many, mean context). Knows no GPU.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import product
 from pathlib import Path
 
 from router.errors import InvalidSimulation
@@ -24,9 +26,12 @@ PER_LAYER = {  # kernel in dense.csv -> how often it runs in a layer
     "down_proj": 1,
 }
 ONCE = ("embedding", "final_layernorm")
+"""Any other kernel, such as a model's qk_norm, runs once in a layer."""
+
 MICRO = 1e-6
 
-Mixed = dict[tuple[int, int, int, int], float]
+Cell = tuple[int, int, int, int]
+Mixed = dict[Cell, float]
 
 
 class KernelTables:
@@ -42,7 +47,8 @@ class KernelTables:
         self._held = sorted({k for c, k in zip(axes[0], axes[1], strict=True) if c})
         self._decodes = sorted({n for c, n in zip(axes[0], axes[2], strict=True) if n and not c})
         self._mixed_decodes = sorted({n for c, n in zip(axes[0], axes[2], strict=True) if n and c})
-        self._contexts = sorted({kv for kv in axes[3] if kv})
+        self._contexts = sorted({kv for c, kv in zip(axes[0], axes[3], strict=True) if kv and not c})
+        self._mixed_contexts = sorted({kv for c, kv in zip(axes[0], axes[3], strict=True) if kv and c})
         self._decode_curves: dict[int, Curve] = {}
         self._fixed_s: dict[int, float] = {}
 
@@ -51,13 +57,13 @@ class KernelTables:
         dense = _by_layer(folder / "dense.csv", "tokens")
         missing = [kernel for kernel in PER_LAYER if kernel not in dense]
         if missing:
-            raise InvalidSimulation(f"{folder / 'dense.csv'} has no times of {', '.join(missing)}.")
-        step_s = {
-            tokens: MICRO
-            * (
-                sum(times * layers * dense[kernel].at(tokens) for kernel, times in PER_LAYER.items())
-                + sum(dense[kernel].at(tokens) for kernel in ONCE if kernel in dense)
+            raise InvalidSimulation(
+                f"{folder / 'dense.csv'} has no times of {', '.join(missing)}.",
+                "Dense transformers are simulated; a mixture of experts (moe.csv) is not.",
             )
+        times = {kernel: 1 if kernel in ONCE else layers * PER_LAYER.get(kernel, 1) for kernel in dense}
+        step_s = {
+            tokens: MICRO * sum(times[kernel] * dense[kernel].at(tokens) for kernel in dense)
             for tokens in dense["qkv_proj"].knots
         }
         heads = _by_layer(folder / "per_sequence.csv", "sequences")
@@ -71,7 +77,7 @@ class KernelTables:
             attention[c, k, n, kv] = number(path, row, "time_us")
         if not attention:
             raise InvalidSimulation(f"{path} is empty.")
-        return cls(Curve(step_s), Curve(head_s), attention, layers, overhead_s)
+        return cls(Curve(step_s), Curve(head_s), _without_holes(attention, path), layers, overhead_s)
 
     def step_s(self, work: Work) -> float:
         if not work.chunks:
@@ -102,11 +108,7 @@ class KernelTables:
         """Attention of a layer by mean context, when nothing but ``decodes`` sequences is computed."""
         curve = self._decode_curves.get(decodes)
         if curve is None:
-            curve = Curve(
-                (kv, self._over_decodes(0, 0, decodes, kv))
-                for kv in self._contexts
-                if (0, 0, self._decodes[-1], kv) in self._attention
-            )
+            curve = Curve((kv, self._over_decodes(0, 0, decodes, kv)) for kv in self._contexts)
             self._decode_curves[decodes] = curve
         return curve
 
@@ -140,9 +142,41 @@ class KernelTables:
     def _context_us(self, chunk: int, held: int, decodes: int, mean: float) -> float:
         if not decodes:
             return self._attention[chunk, held, 0, 0]
-        low, high, share = between(self._contexts, mean)
+        low, high, share = between(self._mixed_contexts, mean)
         first = self._over_decodes(chunk, held, decodes, low)
         return first + share * (self._over_decodes(chunk, held, decodes, high) - first)
+
+
+def _without_holes(measured: Mixed, path: Path) -> Mixed:
+    """The whole grid. What is larger than was measured beside the same context takes as much longer as it
+    computes or reads more; a prompt and decodes not measured together follow each other."""
+    whole = dict(measured)
+    chunks, held = (sorted({cell[axis] for cell in measured if cell[0]}) for axis in (0, 1))
+    decodes, contexts = (
+        sorted({cell[axis] for cell in measured if cell[2] and not cell[0]}) for axis in (2, 3)
+    )
+    for k in held:
+        _extend(whole, [(c, k, 0, 0) for c in chunks], [_pairs(Chunk(c, k)) for c in chunks], path)
+    for kv in contexts:
+        _extend(whole, [(0, 0, n, kv) for n in decodes], decodes, path)
+    launch = min(measured.values())
+    beside = {(n, kv) for c, _, n, kv in measured if n and c}
+    for c, k in product(chunks, held):
+        for n, kv in beside:
+            alone = whole[c, k, 0, 0] + whole[0, 0, n, kv] - launch
+            whole.setdefault((c, k, n, kv), alone)
+    return whole
+
+
+def _extend(whole: Mixed, cells: list[Cell], amounts: Iterable[float], path: Path) -> None:
+    """A cell that is missing has the time of the one before, in proportion to ``amounts``."""
+    before: tuple[float, float] | None = None
+    for cell, amount in zip(cells, amounts, strict=True):
+        if cell not in whole:
+            if before is None:
+                raise InvalidSimulation(f"{path}: no time for chunk, held, decodes, context {cell}.")
+            whole[cell] = before[0] * amount / before[1]
+        before = whole[cell], amount
 
 
 def _pairs(chunk: Chunk) -> float:

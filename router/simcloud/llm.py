@@ -14,7 +14,8 @@ from router.errors import InvalidSimulation
 
 @dataclass(frozen=True, slots=True)
 class Llm:
-    """A decoder-only transformer. ``matrices`` of the feed-forward part: 3 if gated, else 2."""
+    """A decoder-only transformer. ``matrices`` of the feed-forward part: 3 if gated, else 2. ``head_width``
+    0 is the usual width over heads."""
 
     name: str
     layers: int
@@ -27,16 +28,22 @@ class Llm:
     matrices: int = 3
     bytes_per_weight: float = 2.0
     bytes_per_kv_value: float = 2.0
+    head_width: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.head_width:
+            object.__setattr__(self, "head_width", self.width // self.heads)
 
     @property
-    def head_width(self) -> int:
-        return self.width // self.heads
+    def attention_width(self) -> int:
+        """Of all heads together; not the model's width where heads are wider."""
+        return self.heads * self.head_width
 
     @property
     def layer_parameters(self) -> int:
         """Of all layers, without embedding and output head."""
         kv_width = self.kv_heads * self.head_width
-        attention = 2 * self.width * self.width + 2 * self.width * kv_width
+        attention = 2 * self.width * self.attention_width + 2 * self.width * kv_width
         return self.layers * (attention + self.matrices * self.width * self.inner_width)
 
     @property
@@ -66,6 +73,9 @@ LLMS = {
         Llm("llama-2-70b", 80, 8192, 64, 8, 28672, 32000, 4096),
         Llm("mistral-7b", 32, 4096, 32, 8, 14336, 32000, 32768),
         Llm("qwen2.5-7b", 28, 3584, 28, 4, 18944, 152064, 32768),
+        Llm("qwen3-8b", 36, 4096, 32, 8, 12288, 151936, 40960),
+        Llm("qwen3-14b", 40, 5120, 40, 8, 17408, 151936, 40960),
+        Llm("qwen3-32b", 64, 5120, 64, 8, 25600, 151936, 40960, head_width=128),
         Llm("opt-13b", 40, 5120, 40, 40, 20480, 50272, 2048, matrices=2),
         Llm("opt-66b", 64, 9216, 72, 72, 36864, 50272, 2048, matrices=2),
     )

@@ -29,7 +29,7 @@ ATTENTION_AND_FEED_FORWARD = 7
 def adapter_bytes(llm: Llm, rank: int) -> float:
     """Two thin matrices beside each matrix of a layer."""
     kv_width = llm.kv_heads * llm.head_width
-    attention = 2 * (llm.width + llm.width) + 2 * (llm.width + kv_width)
+    attention = 2 * (llm.width + llm.attention_width) + 2 * (llm.width + kv_width)
     feed_forward = llm.matrices * (llm.width + llm.inner_width)
     return llm.layers * rank * (attention + feed_forward) * llm.bytes_per_weight
 

@@ -225,10 +225,12 @@ class Gaps:
     """Times between a sequence's tokens, pooled. Where a step leaves out those that decode (their prompt-
     computing neighbours go first), what they waited is added to their next gap."""
 
-    __slots__ = ("_waiting", "quantiles")
+    __slots__ = ("_add", "_waiting", "quantiles")
 
-    def __init__(self) -> None:
+    def __init__(self, add: Callable[[float, int], None] | None = None) -> None:
+        """``add`` counts each gap and how often it occurs, instead of ``quantiles``."""
         self.quantiles = Quantiles()
+        self._add = add or self.quantiles.add
         self._waiting: list[tuple[float, int]] = []  # seconds waited, sequences; oldest first
 
     def step(self, seconds: float, decodes: int, waits: int) -> None:
@@ -240,11 +242,11 @@ class Gaps:
             return
         prompt_ones = decodes
         for waited_s, sequences in self._waiting:
-            self.quantiles.add(waited_s + seconds, sequences)
+            self._add(waited_s + seconds, sequences)
             prompt_ones -= sequences
         self._waiting.clear()
         if prompt_ones > 0:
-            self.quantiles.add(seconds, prompt_ones)
+            self._add(seconds, prompt_ones)
 
     def leap(self, first_s: float, growth_s: float, steps: int, decodes: int) -> None:
         if self._waiting:

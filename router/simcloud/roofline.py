@@ -34,7 +34,7 @@ class Roofline:
     def attention_s(self, work: Work) -> float:
         seconds = work.context * self._read_s(mixed=bool(work.chunks))
         for tokens, cached in work.chunks:
-            flops = 4 * self.llm.layers * self.llm.width * tokens * (cached + tokens / 2)
+            flops = 4 * self.llm.layers * self.llm.attention_width * tokens * (cached + tokens / 2)
             read_s = (cached + tokens) * self._read_s(mixed=True)
             seconds += max(flops / (self.gpu.flops_per_s * self.gpus), read_s)
         return seconds

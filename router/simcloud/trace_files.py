@@ -1,4 +1,4 @@
-"""Request lists that others publish: vidur, Azure 2023, Mooncake, and what vLLM's benchmark writes.
+"""Request lists that others publish: vidur, Azure 2023, Mooncake, LLMServingSim (workloads and runs).
 
 Owns recognising a file's format by its first line, checking every line before anything runs,
 and reading it as a stream of jobs. Does not simulate.
@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from router.errors import InvalidSimulation
 from router.simcloud.request import Job, Request
@@ -20,12 +21,17 @@ MOONCAKE_BLOCK_TOKENS = 512
 """Tokens a hash_id stands for (README of kvcache-ai/Mooncake's traces)."""
 
 
+NAMED_TOKENS = 16
+"""Tokens of a prompt that get one name, where a list holds the tokens themselves: a usual block."""
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     arrived_s: float
     prompt_tokens: int
     output_tokens: int
     prefix: tuple[int, ...] = ()
+    prefix_block_tokens: int = MOONCAKE_BLOCK_TOKENS
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +55,7 @@ class Trace:
                 line.prompt_tokens,
                 bound,
                 prefix=line.prefix,
-                prefix_block_tokens=MOONCAKE_BLOCK_TOKENS,
+                prefix_block_tokens=line.prefix_block_tokens,
             )
             yield Job(request, line.output_tokens)
 
@@ -110,12 +116,9 @@ def _of_json(path: Path, lines: Iterator[str]) -> Iterator[Line]:
         try:
             value = json.loads(text)
             if "timestamp" in value:
-                line = Line(
-                    _seconds(value["timestamp"]) / 1000,
-                    _tokens(value["input_length"]),
-                    _tokens(value["output_length"]),
-                    tuple(int(each) for each in value.get("hash_ids", ())),
-                )
+                line = _of_mooncake(value)
+            elif "arrival_time_ns" in value:
+                line = _of_workload(value)
             else:
                 at_s = _seconds(value["arrival_time"])
                 started = at_s if started is None else started
@@ -123,6 +126,28 @@ def _of_json(path: Path, lines: Iterator[str]) -> Iterator[Line]:
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise InvalidSimulation(f"{path}, line {number}: {_said(error)}.") from error
         yield line
+
+
+def _of_mooncake(value: dict[str, Any]) -> Line:
+    return Line(
+        _seconds(value["timestamp"]) / 1000,
+        _tokens(value["input_length"]),
+        _tokens(value["output_length"]),
+        tuple(int(each) for each in value.get("hash_ids", ())),
+    )
+
+
+def _of_workload(value: dict[str, Any]) -> Line:
+    """LLMServingSim's: with the prompt's tokens, if it has them, prompts that begin alike are known."""
+    tokens = [int(each) for each in value.get("input_tok_ids", ())]
+    full = range(0, len(tokens) - NAMED_TOKENS + 1, NAMED_TOKENS)
+    return Line(
+        _nanoseconds(value["arrival_time_ns"]) / 1e9,
+        _tokens(value["input_toks"]),
+        _tokens(value["output_toks"]),
+        tuple(hash(tuple(tokens[start : start + NAMED_TOKENS])) for start in full),
+        NAMED_TOKENS,
+    )
 
 
 def _said(error: Exception) -> str:
@@ -143,6 +168,10 @@ def _seconds(text: str | float) -> float:
     if not 0 <= value < 1e12:
         raise ValueError(f"{text!r} is no time of arrival")
     return value
+
+
+def _nanoseconds(text: str | float) -> float:
+    return 1e9 * _seconds(float(text) / 1e9)
 
 
 def _plain_clock() -> Callable[[str], float]:

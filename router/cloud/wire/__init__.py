@@ -15,9 +15,11 @@ from router.cloud.wire.answer import (
     chunk_to_json,
     completion_from_json,
     completion_to_json,
+    text_chunk_to_json,
+    text_completion_to_json,
     usage_to_json,
 )
-from router.cloud.wire.call import Call, call_from_json
+from router.cloud.wire.call import Call, call_from_json, text_call_from_json
 from router.cloud.wire.errors import ErrorAnswer, error_from_json, error_to_json, stream_status
 from router.cloud.wire.fields import NotAsAgreed, loads, said
 from router.cloud.wire.request import Dialect, request_to_json
@@ -40,5 +42,8 @@ __all__ = [
     "request_to_json",
     "said",
     "stream_status",
+    "text_call_from_json",
+    "text_chunk_to_json",
+    "text_completion_to_json",
     "usage_to_json",
 ]

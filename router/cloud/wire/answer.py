@@ -89,6 +89,7 @@ def _read(body: Json, part: str) -> Chunk:
     choice: Json = ours[0] if ours else {}
     delta = mapping(choice, part)
     usage, simulated = usage_from_json(mapping(body, "usage"))
+    simulated = simulated or _simulated_from_json(mapping(body, "simulated"))
     return Chunk(
         tuple(_pieces(delta)),
         _reason(choice.get("finish_reason")),
@@ -144,6 +145,7 @@ def _simulated_from_json(body: Json) -> Simulated | None:
         seconds(body, "queue_s"),
         said(body.get("text_model"), 100),
         count(body, "late_tokens") or 0,
+        body.get("estimated") is True,
     )
 
 
@@ -160,6 +162,8 @@ def chunk_to_json(reply: Reply, chunk: Chunk) -> dict[str, Any]:
         body["choices"] = [_choice("delta", delta, chunk.finish_reason)]
     if chunk.usage is not None:
         body["usage"] = usage_to_json(chunk.usage, chunk.simulated)
+    elif chunk.simulated:  # to a client that asked for no usage
+        body["simulated"] = _simulated_to_json(chunk.simulated)
     return body
 
 
@@ -172,6 +176,28 @@ def completion_to_json(reply: Reply, whole: Chunk) -> dict[str, Any]:
     return body
 
 
+def text_chunk_to_json(reply: Reply, chunk: Chunk) -> dict[str, Any]:
+    """One chunk of a streamed text completion. It has no opening chunk and no roles."""
+    body = text_completion_to_json(reply, chunk)
+    if chunk.usage is None:
+        del body["usage"]
+        if chunk.simulated:
+            body["simulated"] = _simulated_to_json(chunk.simulated)
+    elif not chunk.pieces and not chunk.finish_reason:
+        body["choices"] = []
+    return body
+
+
+def text_completion_to_json(reply: Reply, whole: Chunk) -> dict[str, Any]:
+    """A text completion: OpenAI's older form, https://platform.openai.com/docs/api-reference/completions"""
+    body = _envelope(reply, "text_completion")
+    words = "".join(piece.text for piece in whole.pieces if isinstance(piece, Delta))
+    word = REASONS_OUT[whole.finish_reason] if whole.finish_reason else None
+    body["choices"] = [{"index": 0, "text": words, "logprobs": None, "finish_reason": word}]
+    body["usage"] = usage_to_json(whole.usage or Usage(), whole.simulated)
+    return body
+
+
 def usage_to_json(usage: Usage, simulated: Simulated | None = None) -> dict[str, Any]:
     body: dict[str, Any] = {
         "prompt_tokens": usage.prompt_tokens,
@@ -180,8 +206,12 @@ def usage_to_json(usage: Usage, simulated: Simulated | None = None) -> dict[str,
         "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
     }
     if simulated:
-        body["simulated"] = {"label": SIMULATED, **asdict(simulated)}
+        body["simulated"] = _simulated_to_json(simulated)
     return body
+
+
+def _simulated_to_json(simulated: Simulated) -> dict[str, Any]:
+    return {"label": SIMULATED, **asdict(simulated)}
 
 
 def _envelope(reply: Reply, kind: str) -> dict[str, Any]:

@@ -36,12 +36,16 @@ CONSTRAINTS: Mapping[str, Literal["regex", "gbnf", "lark"]] = {
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What a server was asked: the request, for which model, and how the answer is to come."""
+    """What a server was asked: the request, for which model, and how the answer is to come.
+
+    ``include_times``: of a simulated cloud, each chunk says when it was due.
+    """
 
     request: ChatRequest
     model: str = ""
     stream: bool = False
     include_usage: bool = False
+    include_times: bool = False
 
 
 def call_from_json(body: Json) -> Call:
@@ -49,18 +53,53 @@ def call_from_json(body: Json) -> Call:
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages:
         raise InvalidRequest("messages must be a list with at least one message.", param="messages")
-    if body.get("n") not in (None, 1):
-        raise InvalidRequest("n must be 1: one answer a request is all there is.", param="n")
+    _refuse_what_nobody_gives(body)
     request = ChatRequest(
         tuple(_message_from_json(message) for message in messages),
         _sampling_from_json(body),
         _format_from_json(body),
         _tools_from_json(body),
     )
+    return _call(body, request)
+
+
+def text_call_from_json(body: Json) -> Call:
+    """What a client of the older text completions asks: an answer that is begun, to be gone on with.
+
+    Raises InvalidRequest, which names the field that is wrong.
+    """
+    prompt = body.get("prompt")
+    prompts = prompt if isinstance(prompt, list) else [prompt]
+    if len(prompts) != 1 or not isinstance(prompts[0], str) or not prompts[0]:
+        raise InvalidRequest("prompt must be one text that is not empty.", param="prompt")
+    _refuse_what_nobody_gives(body)
+    for name, unset in (("echo", False), ("suffix", ""), ("best_of", 1)):
+        if body.get(name) not in (None, unset):
+            raise InvalidRequest(f"{name} is not supported.", "Leave it out.", param=name)
+    request = ChatRequest(
+        (Message("assistant", clean(prompts[0])),), _sampling_from_json(body), _format_from_json(body)
+    )
+    return _call(body, request)
+
+
+def _call(body: Json, request: ChatRequest) -> Call:
     options = mapping(body, "stream_options")
     return Call(
-        request, text(body, "model"), body.get("stream") is True, options.get("include_usage") is True
+        request,
+        text(body, "model"),
+        body.get("stream") is True,
+        options.get("include_usage") is True,
+        options.get("include_simulated_time") is True,
     )
+
+
+def _refuse_what_nobody_gives(body: Json) -> None:
+    """Fields that change what an answer is: leaving them unread would be a wrong answer."""
+    if body.get("n") not in (None, 1):
+        raise InvalidRequest("n must be 1: one answer a request is all there is.", param="n")
+    for name in ("logprobs", "top_logprobs", "prompt_logprobs"):
+        if body.get(name) not in (None, False) and type(body[name]) in (bool, int):
+            raise InvalidRequest(f"{name} cannot be given.", "Leave it out.", param=name)
 
 
 def _message_from_json(message: object) -> Message:

@@ -6,13 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from router.simcloud.additions import NONE, Additions, equip
-from router.simcloud.engine import Engine, Swap
+from router.simcloud.engine import Engine
 from router.simcloud.kv import KvPool
 from router.simcloud.loop import Loop
 from router.simcloud.metrics import Recorder, Summary
 from router.simcloud.request import Completed, Job, Rejected, Request
 from router.simcloud.scheduler import Scheduler
 from router.simcloud.step_cost import LinearCost, StepCost
+from router.simcloud.swap import Swap
 
 TEN_MS = LinearCost(0.010)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from router.simcloud.admission import FuturePeak, InFlight, PastFuture, Reserve, up_to_bound
-from router.simcloud.engine import Swap
 from router.simcloud.ordering import by_priority, oracle, predicted, shortest_first
 from router.simcloud.schedulers.orca import Orca
 from router.simcloud.schedulers.prefill_first import PrefillFirst
 from router.simcloud.schedulers.static import Static
 from router.simcloud.schedulers.vllm import Vllm
 from router.simcloud.step_cost import LinearCost
+from router.simcloud.swap import Swap
 from tests.router.simcloud.serving import job, serve
 
 SYNC = Vllm(asynchronous=False)
