@@ -20,6 +20,7 @@ from router.errors import (
     CloudError,
     ContextOverflow,
     ModelUnavailable,
+    OverBudget,
     RouterError,
     Withheld,
 )
@@ -73,11 +74,11 @@ class Chooser(Protocol):
         """Raises a RouterError where neither way can answer."""
         ...
 
-    def gate(self, decision: Decision, turn: Turn) -> Gate | None:
+    def gate(self, call: Call) -> Gate | None:
         """What judges the beginning of a local answer; None: nobody does."""
         ...
 
-    def may_leave(self, turn: Turn) -> bool:
+    def may_leave(self, call: Call) -> bool:
         """Whether an answer begun here may be handed off."""
         ...
 
@@ -197,13 +198,12 @@ class Dispatch:
     def _gate(self, call: Call) -> Gate | None:
         if self._elsewhere is None or not _in_question(call.turn):
             return None
-        assert call.decision
-        return self._elsewhere.chooser.gate(call.decision, call.turn)
+        return self._elsewhere.chooser.gate(call)
 
     def _may_hand_off(self, call: Call) -> bool:
         if self._elsewhere is None or not _in_question(call.turn) or call.hand_offs:
             return False
-        return self._elsewhere.chooser.may_leave(call.turn)
+        return self._elsewhere.chooser.may_leave(call)
 
     # -- elsewhere
 
@@ -215,7 +215,7 @@ class Dispatch:
                 async for event in events:
                     yield event
             return
-        except (CloudError, Withheld) as error:
+        except (CloudError, Withheld, OverBudget) as error:
             if not call.can_go_on_here:
                 raise
             failure = error

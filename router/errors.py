@@ -68,6 +68,14 @@ class InvalidSimulation(RouterError):
     """A simulation was asked for that cannot be run: its file, its numbers or their combination."""
 
 
+class Refused(RouterError):
+    """The cloud was asked for and may not be asked: the reason is one that only a person can lift."""
+
+
+class OverBudget(RouterError):
+    """It might have cost more than is left to spend. Nothing was sent."""
+
+
 class Withheld(RouterError):
     """What would have left this machine holds what a person keeps on it. Nothing was sent."""
 

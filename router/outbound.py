@@ -13,19 +13,18 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from router.budget import Purse, dollars
 from router.cache.answers import AnswerCache
 from router.cache.hit import Hit, Ticket
 from router.cache.key import CacheTarget
 from router.call import Call
 from router.cloud.wire import Dialect
 from router.consent import AskPerson, Consent, Departure, Rule
-from router.errors import Withheld
+from router.errors import OverBudget, Withheld
 from router.privacy import Redaction, counted, preview, redact, restored
 from router.reasoning import separate_reasoning
-from router.request import ChatRequest, Event, Finished
-
-LONGEST_ANSWER = 4096
-"""Tokens asked for at most where nobody said how many: without a bound a price cannot be promised."""
+from router.request import ChatRequest, Delta, Event, Finished, ToolCall
+from router.sides import LONGEST_ANSWER, There
 
 
 class Cloud(Protocol):
@@ -58,10 +57,18 @@ class OutboundRoute:
     """The way to one cloud."""
 
     def __init__(
-        self, cloud: Cloud, rule: Rule, ask: AskPerson, cache: AnswerCache | None = None, profile: str = ""
+        self,
+        cloud: Cloud,
+        there: There,
+        purse: Purse,
+        rule: Rule,
+        ask: AskPerson,
+        cache: AnswerCache | None = None,
+        profile: str = "",
     ) -> None:
         """Without a ``cache`` every question is asked anew."""
-        self._cloud, self._rule, self._ask = cloud, rule, ask
+        self._cloud, self._there, self._purse = cloud, there, purse
+        self._rule, self._ask = rule, ask
         self._cache, self._profile = cache, profile
         self._agreed: dict[str, _Agreed] = {}  # by conversation: one is not asked the same at each turn
 
@@ -79,7 +86,7 @@ class OutboundRoute:
                         yield event
                     return
                 ticket = found.ticket
-            async with aclosing(self._answer(request, redaction)) as events:
+            async with aclosing(self._paid(call, request, redaction)) as events:
                 async for event in events:
                     if ticket and isinstance(event, Finished):
                         await ticket.commit(call.text, event)
@@ -101,6 +108,27 @@ class OutboundRoute:
         """What would leave for ``request``. Raises InvalidRequest for what this cloud cannot do."""
         asked = self.as_asked(request)
         return self._departure(asked, *redact(asked))
+
+    async def _paid(
+        self, call: Call, request: ChatRequest, redaction: Redaction
+    ) -> AsyncGenerator[Event, None]:
+        """The answer, with what it may cost set aside until it has ended."""
+        worst_usd = self._there.worst_cost_usd(request) or 0.0
+        number = self._purse.reserve(call.turn.conversation, worst_usd)
+        if number is None:
+            raise OverBudget(f"It could cost {dollars(worst_usd)}, which is more than is left.")
+        spent_usd = 0.0  # nothing before it began
+        try:
+            async with aclosing(self._answer(request, redaction)) as events:
+                async for event in events:
+                    if isinstance(event, Finished):
+                        spent_usd = event.cost_usd or 0.0
+                    elif isinstance(event, Delta | ToolCall):
+                        said = len((call.reasoning + call.text).encode("utf-8", "replace"))
+                        spent_usd = min(worst_usd, self._there.most_usd(request, said) or 0.0)
+                    yield event
+        finally:
+            self._purse.settle(number, spent_usd)
 
     def _answer(self, request: ChatRequest, redaction: Redaction) -> AsyncGenerator[Event, None]:
         answer = self._cloud.stream(request)

@@ -43,10 +43,10 @@ class Choosing:
     async def choose(self, request: ChatRequest, turn: Turn) -> Decision:
         return Decision("cloud" if self.route == "cloud" else "local", "m")
 
-    def gate(self, decision: Decision, turn: Turn) -> TwoTokens | None:
+    def gate(self, call: Call) -> TwoTokens | None:
         return None if self.doubts is None else TwoTokens(doubts=self.doubts)
 
-    def may_leave(self, turn: Turn) -> bool:
+    def may_leave(self, call: Call) -> bool:
         return self.leave
 
     def ended(self, call: Call) -> None:
