@@ -84,6 +84,10 @@ class InvalidRules(RouterError):
     """The file with rules for answers cannot be used. ``str()`` names the rule and what is wrong with it."""
 
 
+class LedgerError(RouterError):
+    """The record of answers cannot be read or written. No answer depends on it."""
+
+
 class TooLarge(InvalidRequest):
     """The cloud says the request is too large for it and does not say by how much."""
 
