@@ -30,7 +30,7 @@ T = TypeVar("T")
 class Card:
     """``decision`` is the first one; after each of ``hand_offs`` another route went on.
 
-    ``cost_usd`` None: not known. ``entry`` is its number in the ledger, None where none is kept.
+    ``cost_usd`` None: not known. ``entry`` names it in the ledger, "" where none is kept.
     """
 
     decision: Decision
@@ -40,7 +40,7 @@ class Card:
     verdicts: tuple[Verdict, ...] = ()
     simulated: Simulated | None = None
     cost_usd: float | None = 0.0
-    entry: int | None = None
+    entry: str = ""
 
     @property
     def route(self) -> str:

@@ -87,6 +87,12 @@ class Purse:
         """What a conversation cost before, by the record; said once, before its first reservation."""
         self._conversations.setdefault(conversation, spent_usd)
 
+    def known(self, today_usd: float, conversation: str, conversation_usd: float) -> None:
+        """What the record says, other programs' expenses included; it may lag behind, never run ahead."""
+        self._today_usd = max(self._today_usd, today_usd)
+        spent = self._conversations.get(conversation, 0.0)
+        self._conversations[conversation] = max(spent, conversation_usd)
+
     def new_day(self) -> None:
         self._today_usd = 0.0
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import date
 
-from router.budget import Purse
+from router.budget import Budget, Purse
 from router.call import Call
 from router.consent import Rule
 from router.decision import Decision, Route, Turn
@@ -25,21 +26,26 @@ from router.sides import USUAL_ANSWER_TOKENS, Here, There, guessed_tokens
 
 @dataclass(slots=True)
 class RouteChooser:
-    """Implements :class:`router.dispatch.Chooser`. ``new_gate`` None: beginnings are not judged."""
+    """Implements :class:`router.dispatch.Chooser`. ``new_gate`` None: beginnings are not judged.
+
+    ``spent`` says what the record knows of: dollars of today, and of a conversation. It may block.
+    """
 
     here: Here
     there: There
     purse: Purse
     limits: Limits
     privacy: Rule
+    spent: Callable[[str], tuple[float, float]] = lambda conversation: (0.0, 0.0)
     new_gate: Callable[[], Gate] | None = None
+    _day: date = field(default_factory=date.today)
     _routes: dict[str, Route] = field(default_factory=dict)  # by conversation
     _open: dict[int, bool] = field(default_factory=dict)  # whether a decision may still be revised, by id
 
     async def choose(self, request: ChatRequest, turn: Turn) -> Decision:
         """Raises Refused where the cloud is wanted and cannot be had."""
         asked, (local, cloud) = await self._asked(request, turn), await self._sides(request)
-        budget = self.purse.budget(turn.conversation)
+        budget = await self._budget(turn.conversation)
         decision = decide(asked, local, cloud, budget, turn.mode, self.limits)
         if decision.route == "cloud" and decision.refusal:
             raise Refused(decision.refusal)
@@ -73,6 +79,14 @@ class RouteChooser:
     def _remember(self, call: Call, route: Route) -> None:
         if call.turn.conversation:
             self._routes[call.turn.conversation] = route
+
+    async def _budget(self, conversation: str) -> Budget:
+        if self._day != (today := date.today()):
+            self._day = today
+            self.purse.new_day()
+        today_usd, conversation_usd = await asyncio.to_thread(self.spent, conversation)
+        self.purse.known(today_usd, conversation, conversation_usd)
+        return self.purse.budget(conversation)
 
     async def _asked(self, request: ChatRequest, turn: Turn) -> Asked:
         private = ""

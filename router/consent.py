@@ -12,6 +12,9 @@ from typing import Literal
 Rule = Literal["ask", "redact", "local", "send"]
 """What becomes of identifiers and secrets: ask, replace them, keep such a question here, or nothing."""
 Consent = Literal["send", "redact", "keep"]
+PrivacyAction = Literal["", "asked", "sent", "redacted", "kept local", "refused"]
+""" "": nothing was found, or nothing was about to leave; asked: a person saw it and sent it; sent: by rule;
+refused: a person saw it and kept it."""
 
 
 @dataclass(frozen=True, slots=True)

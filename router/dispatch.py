@@ -96,8 +96,8 @@ class Elsewhere:
 
 
 Check = Callable[[Call], tuple[Verdict, ...]]
-Record = Callable[[Call], int | None]
-"""Keeps a call's story and returns its number; None where it could not be kept. Never raises."""
+Record = Callable[[Call], str]
+"""Keeps a call's story under the name it returns. Never waits, never raises."""
 
 
 class Dispatch:
@@ -232,14 +232,13 @@ class Dispatch:
         if self._check:
             call.verdicts = self._check(call)
             events.append(Validated(call.verdicts))
-        entry = self._kept(call)
-        if entry is not None:
+        if entry := self._kept(call):
             events.append(Recorded(entry))
         return events
 
-    def _kept(self, call: Call) -> int | None:
+    def _kept(self, call: Call) -> str:
         if self._record is None or call.recorded:
-            return None
+            return ""
         call.recorded = True
         return self._record(call)
 

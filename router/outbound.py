@@ -75,13 +75,14 @@ class OutboundRoute:
     async def stream(self, call: Call) -> AsyncGenerator[Event, None]:
         """Raises Withheld where it must not leave, and what the cloud raises."""
         request, redaction = await self._cleared(call, self.as_asked(call.request))
+        call.sent = request.sampling
         ticket: Ticket | None = None
         try:
             if self._cache and not redaction:
                 target = CacheTarget(self._profile, self._cloud.provider, self._cloud.model)
                 found = await self._cache.look_up(request, target, fresh=call.turn.fresh)
                 if isinstance(found, Hit):
-                    call.avoided_usd = found.avoided_usd
+                    call.avoided_usd, call.cache_guards = found.avoided_usd, found.passed
                     for event in found.events():
                         yield event
                     return
@@ -117,18 +118,18 @@ class OutboundRoute:
         number = self._purse.reserve(call.turn.conversation, worst_usd)
         if number is None:
             raise OverBudget(f"It could cost {dollars(worst_usd)}, which is more than is left.")
-        spent_usd = 0.0  # nothing before it began
+        call.paid_usd = 0.0  # nothing before it began
         try:
             async with aclosing(self._answer(request, redaction)) as events:
                 async for event in events:
                     if isinstance(event, Finished):
-                        spent_usd = event.cost_usd or 0.0
+                        call.paid_usd = event.cost_usd
                     elif isinstance(event, Delta | ToolCall):
                         said = len((call.reasoning + call.text).encode("utf-8", "replace"))
-                        spent_usd = min(worst_usd, self._there.most_usd(request, said) or 0.0)
+                        call.paid_usd = self._there.most_usd(request, said)
                     yield event
         finally:
-            self._purse.settle(number, spent_usd)
+            self._purse.settle(number, call.paid_usd)
 
     def _answer(self, request: ChatRequest, redaction: Redaction) -> AsyncGenerator[Event, None]:
         answer = self._cloud.stream(request)
@@ -142,17 +143,17 @@ class OutboundRoute:
         redacted, redaction = await asyncio.to_thread(redact, request)
         if not redaction:
             return request, redaction
-        found = counted(redaction.counts)
+        call.privacy_found, asks = redaction.counts, self._rule == "ask"
         match await self._consent(call, request, redacted, redaction):
             case "send":
-                call.shielded = f"left with your consent: {found}"
+                call.privacy_action = "asked" if asks else "sent"
                 return request, Redaction()
             case "redact":
-                call.shielded = f"replaced by placeholders: {found}"
+                call.privacy_action = "redacted"
                 return redacted, redaction
             case _:
-                call.shielded = f"stayed here because of: {found}"
-                raise Withheld(f"It holds {found}, which stay on this machine.")
+                call.privacy_action = "refused" if asks else "kept local"
+                raise Withheld(f"It holds {counted(redaction.counts)}, which stay on this machine.")
 
     async def _consent(
         self, call: Call, request: ChatRequest, redacted: ChatRequest, redaction: Redaction

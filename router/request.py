@@ -314,7 +314,7 @@ class Reclassified:
 class Recorded:
     """The ledger keeps this answer's story under ``entry``; comes just before Finished."""
 
-    entry: int
+    entry: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ class StoryPanel(Panel[None]):
         card, lines = self._card, [Content(displayable(line)) for line in story(self._card)]
         if card.simulated:
             lines.append(Content(displayable(simulated_text(card.simulated))))
-        if card.entry is not None:
+        if card.entry:
             command = f"localchat explain {card.entry}"
             lines.append(Content.styled(f"The whole record: {command}", "$foreground 60%"))
         return Content("\n\n").join(lines)

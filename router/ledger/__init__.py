@@ -1,10 +1,10 @@
 """The record of every answer, reconstructible: who answered, why, at what cost, and what was judged."""
 
+from router.consent import PrivacyAction
 from router.ledger.entry import (
     Entry,
     Label,
     LabelName,
-    PrivacyAction,
     Source,
     new_id,
     payload_bytes,

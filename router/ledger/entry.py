@@ -14,14 +14,13 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from router.consent import PrivacyAction
 from router.decision import Alternative, CacheLabel, Confidence, Estimate, Mode, Route, Verdict
 from router.privacy import Kind
 from router.privacy.scan import texts
 from router.request import ChatRequest, HandedOff, Sampling, Simulated, Usage
 
 Source = Literal["local", "cloud", "cache"]
-PrivacyAction = Literal["", "asked", "redacted", "kept local", "refused"]
-""" "": nothing was found, or nothing was about to leave; asked: a person saw it and sent it."""
 LabelName = Literal["good", "bad", "redone in the cloud", "rejected"]
 
 _ID_DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32: none is mistaken for another

@@ -48,7 +48,7 @@ async def answer(
     choosing: Choosing,
     request: ChatRequest = ASKED,
     check: Callable[[Call], tuple[Verdict, ...]] | None = None,
-    record: Callable[[Call], int | None] | None = None,
+    record: Callable[[Call], str] | None = None,
 ) -> list[Event]:
     dispatch = Dispatch(local, None, lambda: Elsewhere(choosing, out), check, record)
     return [event async for event in dispatch.stream(request, AUTO)]
@@ -153,22 +153,23 @@ async def test_every_request_ends_once_and_goes_in_no_circle(
 async def test_an_answer_is_checked_and_recorded_before_its_end() -> None:
     verdict, kept = Verdict("facts", False, "It is Rome."), []
 
-    def record(call: Call) -> int:
+    def record(call: Call) -> str:
         kept.append((call.text, call.verdicts, call.route))
-        return 7
+        return "7f"
 
     events = await answer(
         ScriptedBackend(["Paris"]), Out(), Choosing(), ASKED, lambda call: (verdict,), record
     )
-    assert events[-3:-1] == [Validated((verdict,)), Recorded(7)]
+    assert events[-3:-1] == [Validated((verdict,)), Recorded("7f")]
     assert kept == [("Paris", (verdict,), "local")]
 
 
 async def test_what_failed_or_was_stopped_is_recorded_too_and_once() -> None:
     kept: list[tuple[bool, bool]] = []
 
-    def record(call: Call) -> None:
+    def record(call: Call) -> str:
         kept.append((call.error is not None, call.finished is not None))
+        return ""
 
     await answer(ScriptedBackend([ContextOverflow(9, 8)]), Out(), Choosing(leave=False), record=record)
     dispatch = Dispatch(ScriptedBackend(["a", "b"]), record=record)
