@@ -1,7 +1,7 @@
 """The questions whose answers by a weak and a strong model are recorded, and the right letters of some.
 
 Owns how those files are read. The recorded answers are RouteLLM's (Mixtral-8x7B and GPT-4 on GSM8K and MMLU);
-they hold no right answers, so MMLU's letters come from a file of their own (see mmlu_gold.py).
+they hold no right answers, so MMLU's letters come from a file of their own (see gold.py).
 """
 
 from __future__ import annotations

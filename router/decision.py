@@ -73,13 +73,16 @@ class Confidence:
     """How far the beginning of a local answer is to be trusted, from ``tokens`` of its scores.
 
     ``p_wrong`` is calibrated; from ``threshold`` on the answer is handed off.
-    ``rule_escalates`` is what the plain rule says: a top-token probability below 0.8.
+    ``rule_escalates`` is what the plain rule says: a mean token probability below 0.8.
+    ``calibrated``: the weights were fitted to this model, or to a person's verdicts on it; else
+    ``p_wrong`` is held nearer to one half.
     """
 
     p_wrong: float
     threshold: float
     tokens: int
     rule_escalates: bool
+    calibrated: bool = True
 
     @property
     def is_low(self) -> bool:
