@@ -35,8 +35,8 @@ from tests.router.forecasters import FORECAST
 Script = Sequence[str | Event | RouterError]
 END = Finished("length", Usage(12, 4, 3), Timings(1.0, 2.0, 3.0, 4.0), "tiny")
 KEYS = [
-    *"text model finish_reason usage timings route decision handed_off confidence".split(),
-    *"validation cache simulated cost_usd entry".split(),
+    *["text", "model", "finish_reason", "usage", "timings", "route", "decision", "handed_off", "confidence"],
+    *["validation", "cache", "simulated", "cost_usd", "entry"],
 ]
 
 
