@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from localchat.history import History
     from localchat.session import Session
     from localchat.settings import CloudSettings, Settings
+    from localchat.simulated_cloud import SimulatedCloudBackend
     from router.backend import LocalModel
     from router.cloud.client.backend import CloudBackend
     from router.cloud.keys import FoundKey
@@ -181,6 +182,34 @@ def build_cloud(settings: Settings, environ: Mapping[str, str] = os.environ) -> 
     if target is None:
         raise UsageError("No cloud is configured.", "Set preset, or base_url and model, in [cloud].")
     return CloudBackend(target, lambda: cloud_key(target, environ))
+
+
+def build_simulated_backend(settings: Settings) -> SimulatedCloudBackend:
+    """A client of a simulated cloud that is started with its first request; to be closed.
+
+    The same model as here writes its words, from the same pages of memory: its file is mapped by both.
+    """
+    from localchat.simulated_cloud import CloudChild, SimulatedCloudBackend
+    from router.cloud.client.backend import CloudBackend
+    from router.cloud.keys import FoundKey
+    from router.cloud.target import Deadlines, make_target, presets
+    from router.prices import Price
+
+    cloud = settings.cloud
+    free = Price(0.0, 0.0, 0.0, "it is simulated here")
+
+    def connect(url: str) -> CloudBackend:
+        target = make_target(
+            "localchat",
+            base_url=url,
+            deadlines=Deadlines(cloud.connect_s, cloud.first_token_s, cloud.idle_s, cloud.total_s),
+            temperature=cloud.temperature,
+            price=_own_price(cloud) or free,
+        )
+        return CloudBackend(target, lambda: FoundKey(None, "none is needed"))
+
+    child = CloudChild(("--text-model", settings.model))
+    return SimulatedCloudBackend(presets()["localchat"].model, child, connect)
 
 
 def build_simulated_cloud(settings: Settings, paths: Paths, plan: CloudPlan) -> SimulatedCloud:

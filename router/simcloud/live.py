@@ -84,6 +84,7 @@ class LiveServer:
         self._clock = clock
         self._zero_s = 0.0  # of the live clock, on the wall's
         self._next_s = math.inf  # when the timer was to ring
+        self.started = False
         self._tickets: dict[int, Ticket] = {}
         self._coming: deque[tuple[float, Ticket]] = deque()  # tokens that are not due yet
         self._numbers = 0
@@ -144,6 +145,7 @@ class LiveServer:
 
     def start(self) -> None:
         self._zero_s = self._clock()
+        self.started = True
         self.users.begin(0.0)
         self.keep_up()
 
