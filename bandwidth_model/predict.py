@@ -115,7 +115,10 @@ class Basis:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """``low`` and ``high`` bound 80 % of what is measured where a prediction like this is made."""
+    """``low`` and ``high`` bound 80 % of what is measured where a prediction like this is made.
+
+    ``guessed``: a device of it is not known at all; see Rates.
+    """
 
     decode_tokens_per_s: float
     low: float
@@ -127,6 +130,7 @@ class Prediction:
     warm: FirstToken
     tier: Tier
     basis: Basis
+    guessed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +171,7 @@ def predict_split(
         warm=warm,
         tier=min((part.rates.tier for part in parts), key=TIERS.index),
         basis=_basis(shape, parts, terms, given),
+        guessed=any(part.rates.guessed for part in parts),
     )
 
 

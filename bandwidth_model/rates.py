@@ -46,6 +46,7 @@ RUN_DEVIATION = 0.06  # of the logarithm of one run's rate
 INTERVAL_DEVIATIONS = 2.56  # how many standard deviations 80 % of a normal distribution span
 
 TYPICAL = "a typical processor"  # the name of the device where nobody knows which one it is
+THIS_MACHINE = "this machine"
 
 THUMB_SHARE = 0.70
 THUMB_LOW, THUMB_HIGH = 0.55, 1.23  # measured over predicted in benchmarks/scoreboard.csv, quantiles as there
@@ -53,7 +54,10 @@ THUMB_LOW, THUMB_HIGH = 0.55, 1.23  # measured over predicted in benchmarks/scor
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """``low`` and ``high``: the 10 % and 90 % quantiles of measured over predicted decode rate."""
+    """``low`` and ``high``: the 10 % and 90 % quantiles of measured over predicted decode rate.
+
+    ``guessed``: nobody knows which device it is, so these are another's.
+    """
 
     tier: Tier
     device: str
@@ -73,6 +77,7 @@ class Rates:
     vocabulary_s: float = 0.0  # scoring a token, for each entry of the vocabulary
     attention_flops_per_s: float | None = None  # of prompts, where it differs from that of weights
     prefill_by_quantization: Mapping[str, float] = field(default_factory=dict)
+    guessed: bool = False
 
     def stream(self, quantization: str, working_set_bytes: float = inf) -> float:
         """Bytes/s of weights in ``quantization``, more where everything read for a token fits the cache."""
@@ -185,6 +190,7 @@ def typical_rates(threads: int) -> Rates:
     return replace(
         rates,
         device=TYPICAL,
+        guessed=True,
         low=rates.low * deciles[0] / deciles[4],
         high=rates.high * deciles[-1] / deciles[4],
         prefill_low=rates.prefill_low / 2,
@@ -210,7 +216,7 @@ def thumb_rates(bandwidth_bytes_per_s: float, *, name: str = "a device") -> Rate
     )
 
 
-def probed_rates(probe: Probe, *, threads: int, name: str = "this machine") -> Rates:
+def probed_rates(probe: Probe, *, threads: int, name: str = THIS_MACHINE) -> Rates:
     """What this machine's measured memory lets one expect, before an engine ran on it."""
     known = coefficients()["cpu"]
     memory = PROBED_SHARE * probe.at(threads)
@@ -234,7 +240,7 @@ def probed_rates(probe: Probe, *, threads: int, name: str = "this machine") -> R
     )
 
 
-def calibrated_rates(calibration: Calibration, *, name: str = "this machine") -> Rates:
+def calibrated_rates(calibration: Calibration, *, name: str = THIS_MACHINE) -> Rates:
     """What the engine's own runs let one expect of other models."""
     known = calibration.stream_bytes_per_s
     return Rates(
@@ -270,6 +276,8 @@ def adjusted(rates: Rates, ratio: float, runs: int) -> Rates:
     return replace(
         rates,
         tier="calibrated",
+        device=THIS_MACHINE,
+        guessed=False,
         other_bytes_per_s=rates.other_bytes_per_s * factor,
         stream_bytes_per_s={kind: rate * factor for kind, rate in rates.stream_bytes_per_s.items()},
         kv_bytes_per_s=rates.kv_bytes_per_s * factor,

@@ -227,7 +227,8 @@ class Forecast:
     ``bytes_per_token`` what a token reads there, weights and cache; ``terms`` are the
     seconds of one token by where they go. ``prefill_s`` is for what is not cached, and
     ``ttft_s`` adds the first token. ``basis`` is one thing it rests on each, in words;
-    ``verify`` the command that measures the same.
+    ``verify`` the command that measures the same. ``guessed``: nothing is known of this
+    machine, so that a measured rate says how far it is from others, not how good this was.
     """
 
     tier: Tier
@@ -245,9 +246,15 @@ class Forecast:
     terms: DecodeTerms
     basis: tuple[str, ...]
     verify: str
+    guessed: bool = False
 
-    def error_percent(self, measured_tokens_per_s: float) -> float:
-        """How far a measured decode rate lies above (+) or below (-) the predicted one."""
+    def error_percent(self, measured_tokens_per_s: float) -> float | None:
+        """How far a measured decode rate lies above (+) or below (-) the predicted one.
+
+        None where that was a guess.
+        """
+        if self.guessed:
+            return None
         return 100 * (measured_tokens_per_s / self.decode_tokens_per_s - 1)
 
 

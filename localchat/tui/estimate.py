@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 BYTES_PER_TOKEN = 4  # of English in the vocabularies of today's models; other scripts take more tokens
 TEMPLATE_TOKENS = 10  # roles and marks around a message
 CLOCK_AFTER_S = 60  # a longer reply's end is told by the clock
+NOT_MEASURED = "speed not measured yet: localchat calibrate"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,12 @@ def route_words(decision: Decision) -> tuple[str, ...]:
 def expected(
     forecast: Forecast, max_tokens: int | None = None, now_s: float | None = None
 ) -> tuple[str, ...]:
-    """First word, speed, and the end where it is bounded: ``done in ≈ 5 s``; the most important first."""
+    """First word, speed, and the end where it is bounded: ``done in ≈ 5 s``; the most important first.
+
+    A guess from other processors is not worth its figures: the first reply measures this one.
+    """
+    if forecast.guessed:
+        return (NOT_MEASURED,)
     first = f"≈ {seconds_text(forecast.ttft_s)} to the first word"
     speed = f"{band_text(forecast.low, forecast.high)} tokens/s"
     if max_tokens is None:

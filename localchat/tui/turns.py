@@ -239,7 +239,7 @@ class Turns:
 
     def _say(self, state: str, tokens_per_s: float | None = None) -> None:
         forecast = self._turn.speed.forecast
-        band = band_text(forecast.low, forecast.high) if forecast else ""
+        band = band_text(forecast.low, forecast.high) if forecast and not forecast.guessed else ""
         status = self._status.status
         self._status.show(replace(status, state=state, tokens_per_s=tokens_per_s, predicted=band))
 
