@@ -8,11 +8,11 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from router.consent import PrivacyAction
 from router.decision import CacheLabel, Confidence, Decision, Turn, Verdict
 from router.errors import RouterError
-from router.privacy import Kind
 from router.request import (
     CacheHit,
     ChatRequest,
@@ -26,6 +26,9 @@ from router.request import (
     Sampling,
     ToolCall,
 )
+
+if TYPE_CHECKING:  # a chat that stays here has no need of it
+    from router.privacy import Kind
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from router.backend import Backend
 from router.call import Call
-from router.decision import Confidence, Decision, Turn, Verdict
+from router.decision import Decision, Turn, Verdict
 from router.errors import (
     BackendCrashed,
     CloudError,
@@ -32,7 +32,6 @@ from router.request import (
     Failed,
     Finished,
     HandedOff,
-    Judged,
     Recorded,
     Routed,
     Validated,
@@ -49,13 +48,8 @@ class Gate(Protocol):
     @property
     def hands_off(self) -> bool: ...
 
-    @property
-    def confidence(self) -> Confidence | None:
-        """None until it is judged."""
-        ...
-
-    def take(self, event: Event) -> Iterable[Event]:
-        """What may be shown after ``event``, in order; nothing while it is held back."""
+    def feed(self, event: Event) -> Iterable[Event]:
+        """What may be shown after ``event``, in order, Judged among it; nothing while it is held back."""
         ...
 
 
@@ -168,16 +162,13 @@ class Dispatch:
         try:
             async with aclosing(self._local_answer(call)) as events:
                 async for event in events:
-                    for shown in gate.take(event) if gate else (event,):
+                    for shown in gate.feed(event) if gate else (event,):
                         yield shown
                     if gate and gate.hands_off:
                         break
                 else:
                     return
-            assert gate
-            assert gate.confidence
-            yield Judged(gate.confidence)
-            why = f"After {gate.confidence.tokens} tokens it was unsure of itself."
+            why = f"After {call.confidence.tokens if call.confidence else 0} tokens it was unsure of itself."
         except CANNOT_HERE as error:
             call.cannot_here = True
             if call.text or not self._may_hand_off(call):

@@ -11,40 +11,20 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import Protocol
 
+from router.backend import Backend
 from router.budget import Purse, dollars
 from router.cache.answers import AnswerCache
 from router.cache.hit import Hit, Ticket
 from router.cache.key import CacheTarget
 from router.call import Call
-from router.cloud.wire import Dialect
+from router.cloud.target import Target
 from router.consent import AskPerson, Consent, Departure, Rule
 from router.errors import OverBudget, Withheld
 from router.privacy import Redaction, counted, preview, redact, restored
 from router.reasoning import separate_reasoning
 from router.request import ChatRequest, Delta, Event, Finished, ToolCall
 from router.sides import LONGEST_ANSWER, There
-
-
-class Cloud(Protocol):
-    """A backend elsewhere, and how it is spoken of: :class:`router.cloud.client.backend.CloudBackend`."""
-
-    @property
-    def model(self) -> str: ...
-
-    @property
-    def provider(self) -> str: ...
-
-    @property
-    def dialect(self) -> Dialect: ...
-
-    @property
-    def temperature(self) -> float | None:
-        """Replaces that of a request; None keeps it."""
-        ...
-
-    def stream(self, request: ChatRequest) -> AsyncGenerator[Event, None]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +38,8 @@ class OutboundRoute:
 
     def __init__(
         self,
-        cloud: Cloud,
+        cloud: Backend,
+        target: Target,
         there: There,
         purse: Purse,
         rule: Rule,
@@ -67,7 +48,8 @@ class OutboundRoute:
         profile: str = "",
     ) -> None:
         """Without a ``cache`` every question is asked anew."""
-        self._cloud, self._there, self._purse = cloud, there, purse
+        self._cloud, self._target = cloud, target
+        self._there, self._purse = there, purse
         self._rule, self._ask = rule, ask
         self._cache, self._profile = cache, profile
         self._agreed: dict[str, _Agreed] = {}  # by conversation: one is not asked the same at each turn
@@ -79,7 +61,7 @@ class OutboundRoute:
         ticket: Ticket | None = None
         try:
             if self._cache and not redaction:
-                target = CacheTarget(self._profile, self._cloud.provider, self._cloud.model)
+                target = CacheTarget(self._profile, self._target.provider, self._target.model)
                 found = await self._cache.look_up(request, target, fresh=call.turn.fresh)
                 if isinstance(found, Hit):
                     call.avoided_usd, call.cache_guards = found.avoided_usd, found.passed
@@ -99,8 +81,8 @@ class OutboundRoute:
     def as_asked(self, request: ChatRequest) -> ChatRequest:
         """``request`` with everything said that shapes the answer, as it would be sent."""
         sampling = request.sampling
-        if self._cloud.temperature is not None:
-            sampling = replace(sampling, temperature=self._cloud.temperature)
+        if self._target.temperature is not None:
+            sampling = replace(sampling, temperature=self._target.temperature)
         if sampling.max_tokens is None:
             sampling = replace(sampling, max_tokens=LONGEST_ANSWER)
         return replace(request, sampling=sampling)
@@ -170,9 +152,9 @@ class OutboundRoute:
         return consent
 
     def _departure(self, request: ChatRequest, redacted: ChatRequest, redaction: Redaction) -> Departure:
-        model, dialect = self._cloud.model, self._cloud.dialect
+        model, dialect = self._target.model, self._target.dialect
         return Departure(
-            f"{self._cloud.provider}: {model}",
+            f"{self._target.provider}: {model}",
             counted(redaction.counts),
             preview(request, model, dialect),
             preview(redacted, model, dialect),

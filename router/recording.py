@@ -5,7 +5,6 @@ Owns what is written down of a call. How it is kept is :mod:`router.ledger`'s bu
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from router.call import Call
@@ -17,13 +16,13 @@ from router.prices import Price
 class Recorder:
     """Implements :data:`router.dispatch.Record`.
 
-    ``price`` is asked for what the configured cloud would have charged, None where nobody knows;
-    ``provider`` for that cloud's name.
+    ``price`` is what the configured cloud would have charged, None where nobody knows; ``provider``
+    its name.
     """
 
     ledger: Ledger
-    price: Callable[[], Price | None]
-    provider: Callable[[], str]
+    price: Price | None
+    provider: str
     keep_text: bool = False
 
     def __call__(self, call: Call) -> str:
@@ -40,7 +39,7 @@ class Recorder:
             model=finished.model if finished else decision.model if decision else "",
             outcome=_outcome(call),
             conversation_id=int(call.turn.conversation) if call.turn.conversation.isdigit() else None,
-            provider=self.provider() if answered_by != "local" else "",
+            provider=self.provider if answered_by != "local" else "",
             reasons=decision.reasons if decision else (),
             alternatives=decision.alternatives if decision else (),
             difficulty=decision.difficulty if decision else None,
@@ -73,7 +72,7 @@ class Recorder:
     def _avoided_usd(self, call: Call, answered_by: Source) -> float | None:
         if answered_by == "cache":
             return call.avoided_usd
-        price = self.price() if answered_by == "local" and call.finished else None
+        price = self.price if answered_by == "local" and call.finished else None
         return price.cost_usd(call.finished.usage) if price and call.finished else None
 
 

@@ -110,6 +110,8 @@ class ChatScreen(Screen[None]):
         self._chips.display = False
         self.prompt.focus()
         self.turns.show_model()
+        if self.program.routing:
+            self.program.routing.ask_person = self.routes.ask_before_leaving
         self.routes.show()
         self.call_after_refresh(self._after_first_paint)
 
@@ -285,7 +287,7 @@ class ChatScreen(Screen[None]):
     async def run_command(self, call: Call) -> None:
         await self._commands.run(call)
 
-    async def action_message(self, key: str, *arguments: int) -> None:
+    async def action_message(self, key: str, *arguments: int | bool) -> None:
         try:
             outcome = getattr(self.message_keys, key)(*arguments)
             if outcome is not None:

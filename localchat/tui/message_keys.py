@@ -66,6 +66,9 @@ class MessageKeys:
         else:
             self._chat.tell("There is nothing to answer again.")
 
+    def rate(self, good: bool) -> None:
+        self._chat.routes.rate(self.view, "good" if good else "bad")
+
     async def redo(self) -> None:
         await self._chat.routes.redo(self.view)
 

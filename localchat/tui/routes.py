@@ -20,6 +20,7 @@ from router.errors import RouterError
 if TYPE_CHECKING:
     from localchat.tui.chat import ChatScreen
     from router.consent import Consent, Departure
+    from router.ledger import LabelName
 
 MODES: tuple[Mode, ...] = get_args(Mode)
 _MEANING = {
@@ -121,7 +122,23 @@ class Routes:
         card = view.stored.card
         mode: Mode = "local" if card and card.route == "cloud" else "cloud"
         if mode == "local" or self._may_leave():
+            if mode == "cloud":
+                self._label(card, "redone in the cloud")
             await self._chat.regenerate(view.stored, mode)
+
+    def rate(self, view: MessageView | None, label: LabelName) -> None:
+        """Keep what a person says of an answer: later ones are judged by it."""
+        if view and self._label(view.stored.card, label):
+            self._chat.tell(f"Noted as a {label} answer.")
+        else:
+            self._chat.tell("This answer is not in the ledger.")
+
+    def _label(self, card: Card | None, label: LabelName) -> bool:
+        routing = self._chat.program.routing
+        if not (routing and card and card.entry):
+            return False
+        routing.label(card.entry, label)
+        return True
 
     def why(self, view: MessageView | None) -> None:
         card = view.stored.card if view else None

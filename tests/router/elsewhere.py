@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from router.call import Call
 from router.decision import Confidence, Decision, Turn
 from router.errors import RouterError
-from router.request import ChatRequest, Delta, Event, Finished
+from router.request import ChatRequest, Delta, Event, Finished, Judged
 from router.scripted import ScriptedBackend
 
 UNSURE = Confidence(0.9, 0.5, 2, True)
@@ -23,14 +23,14 @@ class TwoTokens:
     doubts: bool = True
     _held: list[Event] = field(default_factory=list)
 
-    def take(self, event: Event) -> Iterable[Event]:
+    def feed(self, event: Event) -> Iterable[Event]:
         if self.confidence:
             return (event,)
         self._held.append(event)
         if sum(isinstance(e, Delta) for e in self._held) < 2 and not isinstance(event, Finished):
             return ()
         self.confidence, self.hands_off = UNSURE, self.doubts
-        return () if self.doubts else self._held
+        return (Judged(UNSURE), *(() if self.doubts else self._held))
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -28,13 +29,34 @@ class Pricing(Choosing):
         return Decision("cloud", "llama", ("It is a hard question.",), difficulty=0.8, expected=expected)
 
 
+@dataclass
+class FakeRouting:
+    """What the screen needs of a Routing."""
+
+    labels: list[tuple[str, str]] = field(default_factory=list)
+    ask_person: Any = None
+    remote: Remote = field(
+        default_factory=lambda: Remote(
+            "simulated: llama", True, lambda request: DEPARTURE, lambda: "$0.01 of $1.00"
+        )
+    )
+
+    def label(self, entry: str, label: str) -> None:
+        self.labels.append((entry, label))
+
+    async def close(self) -> None:
+        pass
+
+
 @pytest.fixture
 def two_sided(make_program: Any) -> Any:
     def make(*far: Any, **changes: Any) -> Any:
         program = make_program()
         elsewhere = Elsewhere(Pricing("cloud"), Out(*(far or ("Far away.", FAR))))
-        program.session.dispatch = Dispatch(ScriptedBackend(("Near.",)), None, lambda: elsewhere)
-        program.cloud = Remote("simulated: llama", True, lambda request: DEPARTURE, lambda: "$0.01 of $1.00")
+        program.session.dispatch = Dispatch(
+            ScriptedBackend(("Near.",)), None, lambda: elsewhere, record=lambda call: "7f3"
+        )
+        program.routing = FakeRouting()
         return program
 
     return make
@@ -202,3 +224,11 @@ def test_the_screen_of_what_would_leave(two_sided: Any, snap_compare: Any) -> No
         await pilot.pause()
 
     assert snap_compare(ChatApp(two_sided()), terminal_size=(80, 24), run_before=ask)
+
+
+async def test_what_a_person_says_of_an_answer_is_kept(chatting: Any, two_sided: Any, say: Any) -> None:
+    program = two_sided()
+    async with chatting(program=program) as (chat, pilot):
+        await say(chat, pilot, "Hi")
+        await pilot.press("ctrl+up", "plus", "minus", "o")
+        assert program.routing.labels == [("7f3", "good"), ("7f3", "bad"), ("7f3", "redone in the cloud")]
