@@ -48,6 +48,12 @@ class Card:
         return self.hand_offs[-1].target if self.hand_offs else self.decision.route
 
     @property
+    def is_simulated(self) -> bool:
+        """Known from the decision on, and so of answers that never ended too."""
+        estimates = (self.decision.expected, *(each.estimate for each in self.decision.alternatives))
+        return self.route == "cloud" and any(e.simulated for e in estimates if e and e.route == "cloud")
+
+    @property
     def failed_checks(self) -> tuple[Verdict, ...]:
         return tuple(verdict for verdict in self.verdicts if not verdict.passed)
 

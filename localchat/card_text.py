@@ -70,14 +70,18 @@ def cache_text(label: CacheLabel) -> str:
 
 def decision_text(decision: Decision) -> str:
     """``local: it is an easy question (difficulty 0.12); cloud: ≈ 1.2 s, $0.0004``."""
-    reasons = " ".join(decision.reasons)
-    others = " ".join(alternative_text(alternative) for alternative in decision.alternatives)
-    return f"{decision.route}: {reasons} {others}".strip()
+    others = (alternative_text(each, decision) for each in decision.alternatives)
+    return " ".join([f"{decision.route}:", *decision.reasons, *filter(None, others)])
 
 
-def alternative_text(alternative: Alternative) -> str:
+def alternative_text(alternative: Alternative, decision: Decision) -> str:
+    """What the other way would have taken, and why it was not taken where that is not said already."""
     estimate, cost = alternative.estimate, estimate_text(alternative.estimate)
-    return f"{estimate.route.capitalize()} instead{f' ({cost})' if cost else ''}: {alternative.why_not}"
+    why = "" if alternative.why_not in decision.reasons else alternative.why_not
+    if not cost and not why:
+        return ""
+    name = estimate.route.capitalize()
+    return f"{name} instead: {', '.join(filter(None, (cost, why)))}"
 
 
 def marks(card: Card) -> Iterator[str]:
@@ -86,6 +90,8 @@ def marks(card: Card) -> Iterator[str]:
         yield "cloud"
     if card.simulated:
         yield simulated_text(card.simulated)
+    elif card.is_simulated:
+        yield "SIMULATED"
     if card.cache:
         yield "from the cache"
     if card.failed_checks:

@@ -32,7 +32,8 @@ class Turn:
 class Estimate:
     """What an answer by one route is expected to take; None where nobody knows.
 
-    ``ttft_s`` and ``total_s`` run from sending; ``cost_usd`` is 0 on this machine.
+    ``ttft_s`` and ``total_s`` run from sending; ``cost_usd`` is 0 on this machine. ``simulated``:
+    nobody is really asked, times and money are those of a GPU that does not exist.
     """
 
     route: Route
@@ -40,6 +41,7 @@ class Estimate:
     ttft_s: float | None = None
     total_s: float | None = None
     cost_usd: float | None = None
+    simulated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

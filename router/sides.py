@@ -92,6 +92,7 @@ class There:
 
     model: str
     price: Price | None
+    simulated: bool = False
     unavailable: Callable[[], str] = lambda: ""
     window_tokens: int | None = None
     ttft_s: float | None = None
@@ -112,7 +113,7 @@ class There:
         if self.ttft_s is not None and self.tokens_per_s:
             total_s = self.ttft_s + usual / self.tokens_per_s
         return Side(
-            Estimate("cloud", self.model, self.ttft_s, total_s, cost_usd),
+            Estimate("cloud", self.model, self.ttft_s, total_s, cost_usd, self.simulated),
             prompt_tokens,
             self.window_tokens,
             self.worst_cost_usd(request),

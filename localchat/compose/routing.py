@@ -119,7 +119,7 @@ class Routing:
     def remote(self) -> Remote | None:
         if self.offline:
             return None
-        target, simulated = self._target, not self._settings.cloud.is_configured
+        target, simulated = self._target, self._simulated
         name = "the simulated cloud" if simulated else f"{target.provider}: {target.model}"
         return Remote(name, simulated, lambda request: self._outbound.departure(request), self._spent_text)
 
@@ -149,6 +149,11 @@ class Routing:
             ledger.close()
 
     @property
+    def _simulated(self) -> bool:
+        """Out of the box the cloud is one of our own, which asks nobody."""
+        return not self._settings.cloud.is_configured
+
+    @property
     def _rule(self) -> Rule:
         return cast("Rule", self._settings.routing.privacy)
 
@@ -163,8 +168,8 @@ class Routing:
     def _cloud(self) -> Backend:
         from localchat.compose.clouds import build_cloud, build_simulated_backend
 
-        configured = self._settings.cloud.is_configured
-        cloud = build_cloud(self._settings) if configured else build_simulated_backend(self._settings)
+        build = build_simulated_backend if self._simulated else build_cloud
+        cloud = build(self._settings)
         self._open.append(cloud)
         return cloud
 
@@ -172,7 +177,7 @@ class Routing:
     def _there(self) -> There:
         from router.sides import There
 
-        return There(self._target.model, self._target.price)
+        return There(self._target.model, self._target.price, self._simulated)
 
     @cached_property
     def _outbound(self) -> OutboundRoute:

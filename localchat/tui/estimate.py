@@ -81,8 +81,9 @@ class Estimate:
 def route_words(decision: Decision) -> tuple[str, ...]:
     """``→ cloud``, its time and price, and why: the most important first."""
     cost = estimate_text(decision.expected) if decision.expected and decision.route == "cloud" else ""
-    why = one_line(decision.reasons[0], 60) if decision.reasons else ""
-    return tuple(filter(None, (f"→ {decision.route}", cost, why)))
+    hard = f"difficulty {decision.difficulty:.0%}" if decision.difficulty is not None else ""
+    why = one_line(decision.reasons[0], 60) if decision.route == "cloud" and decision.reasons else ""
+    return tuple(filter(None, (f"→ {decision.route}", cost, hard, why)))
 
 
 def expected(

@@ -170,7 +170,12 @@ async def test_while_typing_it_says_where_it_would_go(chatting: Any, two_sided: 
         await pilot.press("f5")
         chat.prompt.put("Why is the sky blue?")
         await until(pilot, lambda: chat.status.status.estimate)
-        assert chat.status.status.estimate == ("→ cloud", "≈ 1.5 s, $0.0012", "It is a hard question.")
+        assert chat.status.status.estimate == (
+            "→ cloud",
+            "≈ 1.5 s, $0.0012",
+            "difficulty 80%",
+            "It is a hard question.",
+        )
 
 
 @pytest.mark.parametrize(
