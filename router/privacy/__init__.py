@@ -7,10 +7,10 @@ What is done with a find (ask, redact, keep local) is for the dispatch to decide
 """
 
 from router.privacy.kinds import Kind
-from router.privacy.preview import preview
-from router.privacy.redact import Redaction, redact
-from router.privacy.restore import Restorer, restored
-from router.privacy.scan import Finding, Findings, Place, counted, scan, scan_text
+from router.privacy.outgoing import preview
+from router.privacy.redaction import Redaction, redact
+from router.privacy.restoring import Restorer, restored
+from router.privacy.scanning import Finding, Findings, Place, counted, scan, scan_text
 
 __all__ = [
     "Finding",
