@@ -16,7 +16,7 @@ from router.decision import Verdict
 from router.errors import InvalidRequest
 from router.facts import FactRule
 from router.privacy import scan_text
-from router.privacy.scan import texts
+from router.privacy.scanning import texts
 from router.request import ChatRequest, ResponseFormat
 from router.schema import Matches, first_problem
 

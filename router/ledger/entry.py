@@ -17,7 +17,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from router.consent import PrivacyAction
 from router.decision import Alternative, CacheLabel, Confidence, Estimate, Mode, Route, Verdict
 from router.privacy import Kind
-from router.privacy.scan import texts
+from router.privacy.scanning import texts
 from router.request import ChatRequest, HandedOff, Sampling, Simulated, Usage
 
 Source = Literal["local", "cloud", "cache"]

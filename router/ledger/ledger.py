@@ -7,6 +7,7 @@ Knows nothing of prompts, policies or screens.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import threading
 import time
@@ -28,6 +29,7 @@ CLOSING_S = 5.0  # the longest that closing waits for the writer
 _COLUMNS = """id, started_at, conversation_id, answered_by, is_simulated, left_the_machine, prompt_tokens,
     completion_tokens, total_s, payload_bytes, cost_usd, avoided_usd, body, prompt, answer"""
 _INSERT = f"INSERT OR IGNORE INTO entry({_COLUMNS}) VALUES ({', '.join('?' * len(_COLUMNS.split(',')))})"
+_LABELS = "(SELECT json_group_array(json_array(name, at)) FROM label WHERE entry_id = entry.id)"
 
 
 class Ledger:
@@ -136,29 +138,30 @@ class Ledger:
     def entries(
         self,
         *,
-        limit: int = 50,
+        limit: int | None = 50,
         since: float = 0.0,
         conversation_id: int | None = None,
         answered_by: str = "",
+        with_texts: bool = False,
     ) -> list[Entry]:
-        """The newest first. Texts are left out: ``entry`` has them."""
-        sql = """SELECT id, body, '', '' FROM entry WHERE started_at >= :since
+        """The newest first; ``limit`` None for all. Texts are left out unless asked for."""
+        chosen = "prompt, answer" if with_texts else "'', ''"
+        sql = f"""SELECT body, {chosen}, {_LABELS} FROM entry WHERE started_at >= :since
             AND (:conversation IS NULL OR conversation_id = :conversation)
             AND (:source = '' OR answered_by = :source) ORDER BY started_at DESC, number DESC LIMIT :limit"""
-        found = {"since": since, "conversation": conversation_id, "source": answered_by, "limit": limit}
-        return self._entries(sql, found)
+        found = {"since": since, "conversation": conversation_id, "source": answered_by}
+        return self._entries(sql, {**found, "limit": -1 if limit is None else limit})
 
     def entry(self, beginning: str) -> Entry:
         """The one whose id begins so. Raises LedgerError where none does, or several do."""
         escaped = beginning.lower().replace("\\", "").replace("%", "\\%").replace("_", "\\_")
-        sql = "SELECT id, body, prompt, answer FROM entry WHERE id LIKE :like ESCAPE '\\' LIMIT 2"
+        sql = f"SELECT body, prompt, answer, {_LABELS} FROM entry WHERE id LIKE :like ESCAPE '\\' LIMIT 2"
         found = self._entries(sql, {"like": f"{escaped}%"}) if beginning else []
         if len(found) == 1:
             return found[0]
-        step = "`localchat log list` shows them."
         if found:
             raise LedgerError(f"Several entries begin with {beginning!r}.", "Give more of the id.")
-        raise LedgerError(f"There is no entry {beginning!r}.", step)
+        raise LedgerError(f"There is no entry {beginning!r}.", "`localchat log list` shows them.")
 
     def totals(self, *, since: float = 0.0, conversation_id: int | None = None) -> Totals:
         """Sums since a time (Unix seconds), of one conversation or all; what is not written yet counts."""
@@ -178,15 +181,11 @@ class Ledger:
         rows = self._select(sql, parameters)
         try:
             return [
-                entry_from_json(body, prompt, answer, self._labels(i)) for i, body, prompt, answer in rows
+                entry_from_json(body, said, answer, _labels(labels)) for body, said, answer, labels in rows
             ]
         except ValueError as error:
             step = "Move the file away; the next answer begins a new one."
             raise LedgerError(f"The ledger in {self._path} cannot be read: {error}.", step) from error
-
-    def _labels(self, entry_id: str) -> tuple[Label, ...]:
-        rows = self._select("SELECT name, at FROM label WHERE entry_id = :id ORDER BY at", {"id": entry_id})
-        return tuple(Label(*row) for row in rows)
 
     def _select(self, sql: str, parameters: dict[str, Any]) -> list[Any]:
         """On a connection of its own: readers never wait for the writer. Nothing is made by reading."""
@@ -211,6 +210,10 @@ def _insert(connection: sqlite3.Connection, batch: list[Entry | tuple[str, Label
         if connection.in_transaction:  # SQLite has rolled back by itself after some errors
             connection.execute("ROLLBACK")
         raise
+
+
+def _labels(text: str) -> tuple[Label, ...]:
+    return tuple(Label(name, at) for name, at in sorted(json.loads(text), key=lambda label: label[1]))
 
 
 def _row(entry: Entry) -> tuple[Any, ...]:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 COLUMNS = """count(*), coalesce(sum(answered_by = 'local'), 0), coalesce(sum(answered_by = 'cloud'), 0),
     coalesce(sum(answered_by = 'cache'), 0), coalesce(sum(is_simulated), 0),
-    coalesce(sum(prompt_tokens), 0), coalesce(sum(completion_tokens), 0), coalesce(sum(total_s), 0),
+    coalesce(sum(prompt_tokens), 0), coalesce(sum(completion_tokens), 0),
+    coalesce(sum(prompt_tokens IS NULL), 0), coalesce(sum(total_s), 0), coalesce(sum(total_s IS NULL), 0),
     coalesce(sum(CASE WHEN is_simulated THEN 0 ELSE cost_usd END), 0),
     coalesce(sum(CASE WHEN is_simulated THEN cost_usd END), 0),
     coalesce(sum(cost_usd IS NULL), 0),
@@ -18,7 +19,7 @@ COLUMNS = """count(*), coalesce(sum(answered_by = 'local'), 0), coalesce(sum(ans
 @dataclass(frozen=True, slots=True)
 class Totals:
     """``spent_usd`` is real money; that of a simulated cloud is apart. ``*_unknown`` counts answers
-    whose cost, or avoided cost, nobody knows: they are in no sum. Bytes are of requests."""
+    for which nobody knows the figure before it: they are not in that sum. Bytes are of requests."""
 
     answers: int = 0
     local: int = 0
@@ -27,7 +28,9 @@ class Totals:
     simulated: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    tokens_unknown: int = 0
     seconds: float = 0.0
+    seconds_unknown: int = 0
     spent_usd: float = 0.0
     simulated_usd: float = 0.0
     spent_unknown: int = 0
