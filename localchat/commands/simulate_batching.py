@@ -7,17 +7,16 @@ Imports nothing heavy before it runs.
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from localchat.commands.per_request import each_request
 from localchat.commands.simulate_additions import sizes
-from localchat.errors import LocalchatError, UsageError
+from localchat.errors import UsageError
 
 if TYPE_CHECKING:
     from router.simcloud.dynamic.batch_cost import BatchCost
@@ -79,11 +78,12 @@ def run(args: argparse.Namespace) -> int:
     repository = _repository(args)
     price = find_gpu(args.gpu).usd_per_hour if args.usd_per_hour is None else args.usd_per_hour
     report = _report(args, repository, price)
-    with _each_request(args.per_request) as write:
+    with each_request(args.per_request, CSV_COLUMNS, _line) as write:
 
         def each(outcome: Outcome) -> None:
             report.add(outcome)
-            write(outcome)
+            if write is not None:
+                write(outcome)
 
         Server(repository, _calls(args), each).run()
     summary, cpu_s = report.summary(), time.process_time() - began_s
@@ -165,21 +165,6 @@ def _jobs(args: argparse.Namespace, draw: random.Random) -> Iterable[Job]:
     if min(args.tokens, args.output_tokens, args.count) < 1:
         raise UsageError("--tokens, --output-tokens and --count are at least 1.")
     return open_loop(poisson(args.rate, draw), fixed(args.tokens, args.output_tokens), args.count, draw)
-
-
-@contextmanager
-def _each_request(path: Path | None) -> Iterator[Callable[[Outcome], None]]:
-    if path is None:
-        yield lambda outcome: None
-        return
-    try:
-        file = path.open("w", encoding="utf-8", newline="")
-    except OSError as error:
-        raise LocalchatError(f"{path}: {error.strerror}.") from error
-    with file:
-        lines = csv.writer(file)
-        lines.writerow(CSV_COLUMNS)
-        yield lambda outcome: lines.writerow(_line(outcome))
 
 
 def _line(outcome: Outcome) -> list[object]:

@@ -61,5 +61,5 @@ def test_kv_of_llama_3_8b() -> None:
 
 
 def test_half_the_rate_doubles_the_cost_of_a_token() -> None:
-    assert usd_per_million_tokens(3.6, 1, 1000.0) == pytest.approx(1.0)
-    assert usd_per_million_tokens(3.6, 1, 500.0) == pytest.approx(2.0)
+    assert usd_per_million_tokens(3.6, 1000.0) == pytest.approx(1.0)
+    assert usd_per_million_tokens(3.6, 500.0) == pytest.approx(2.0)
