@@ -287,7 +287,8 @@ def _valid(valid: ValidSummary) -> Iterator[str]:
 
 
 def _table(summary: Summary, cpu_s: float) -> Iterator[str]:
-    yield f"{'seconds':<26}{'mean':>10}{'p50':>10}{'p90':>10}{'p99':>10}"
+    from localchat.commands.table import quantiles
+
     rows = (
         ("time to first token", summary.ttft_s),
         ("per further token", summary.tpot_s),
@@ -295,9 +296,7 @@ def _table(summary: Summary, cpu_s: float) -> Iterator[str]:
         ("in the queue", summary.queue_s),
         ("end to end", summary.e2e_s),
     )
-    for label, latency in rows:
-        values = (latency.mean, latency.p50, latency.p90, latency.p99)
-        yield f"{label:<26}" + "".join(f"{'-' if v is None else f'{v:.4g}':>10}" for v in values)
+    yield from quantiles("seconds", ((label, latency.all) for label, latency in rows))
     yield ""
     yield f"{'output tokens/s':<26}{summary.output_tokens_per_s:>10,.1f}"
     yield f"{'completed, rejected':<26}{summary.completed:>10,}{summary.rejected:>10,}"

@@ -179,10 +179,10 @@ def _line(outcome: Outcome) -> list[object]:
 
 
 def _table(summary: BatchingSummary, cpu_s: float) -> Iterator[str]:
-    yield f"{'milliseconds':<26}{'mean':>10}{'p50':>10}{'p90':>10}{'p99':>10}"
-    for label, latency in (("in the queue", summary.queue_s), ("until answered", summary.latency_s)):
-        values = (latency.mean, latency.p50, latency.p90, latency.p99)
-        yield f"{label:<26}" + "".join(f"{'-' if v is None else f'{1000 * v:.4g}':>10}" for v in values)
+    from localchat.commands.table import quantiles
+
+    rows = (("in the queue", summary.queue_s.all), ("until answered", summary.latency_s.all))
+    yield from quantiles("milliseconds", rows, 1000)
     yield ""
     yield f"{'requests/s':<26}{summary.requests_per_s:>10,.1f}"
     if summary.output_tokens_per_s > summary.requests_per_s:

@@ -37,6 +37,10 @@ class Latency:
     p90: float | None
     p99: float | None
 
+    @property
+    def all(self) -> tuple[float | None, ...]:
+        return self.mean, self.p50, self.p90, self.p99
+
 
 @dataclass(frozen=True, slots=True)
 class Summary:
