@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from localchat.commands import simulate_additions, simulate_batching, simulate_study
 from localchat.commands.per_request import each_request
+from localchat.commands.simulate_numbers import OF_A_RUN, check_numbers
 from localchat.errors import UsageError
 from localchat.flags import INTERRUPTED
 
@@ -115,6 +116,7 @@ def _run(args: argparse.Namespace) -> int:
     from router.simcloud.trace_files import open_trace
 
     began_s = time.process_time()
+    check_numbers(args, OF_A_RUN)
     trace = open_trace(args.requests, args.max_tokens)
     retries = simulate_additions.retries(args)
     if retries and (args.replicas > 1 or args.prefill_replicas or args.samples > 1):
@@ -202,9 +204,12 @@ def _with_predictions(jobs: Iterable[Job], how: str | None, seed: int) -> Iterab
     if how == "oracle":
         return predicted(jobs, oracle)
     try:
-        return predicted(jobs, noisy(float(how), seed))
-    except ValueError as error:
-        raise UsageError("--predict is oracle or a number, the spread of the error.") from error
+        spread = float(how)
+    except ValueError:
+        spread = -1.0
+    if not 0 <= spread < 100:
+        raise UsageError(f"--predict {how}: it is oracle, or the spread of the error, from 0 on.")
+    return predicted(jobs, noisy(spread, seed))
 
 
 def _deployment(args: argparse.Namespace) -> Deployment:

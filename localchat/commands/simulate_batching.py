@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from localchat.commands.per_request import each_request
 from localchat.commands.simulate_additions import sizes
+from localchat.commands.simulate_numbers import OF_BATCHING, check_numbers
 from localchat.errors import UsageError
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ def run(args: argparse.Namespace) -> int:
     from router.simcloud.gpu import find_gpu
 
     began_s = time.process_time()
+    check_numbers(args, OF_BATCHING)
     repository = _repository(args)
     price = find_gpu(args.gpu).usd_per_hour if args.usd_per_hour is None else args.usd_per_hour
     report = _report(args, repository, price)
