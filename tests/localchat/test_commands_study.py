@@ -207,3 +207,29 @@ def test_every_study_fits_80_columns(name: str, monkeypatch: pytest.MonkeyPatch)
                 monkeypatch.setattr(module, constant, 12)
     *_, table = find_study(name).tables(0, lambda share: None)
     assert max(len(line) for line in text_of(table)) <= 80
+
+
+STOPPING = """
+import sys, time
+from localchat import cli
+from router.simcloud.dynamic.report import Report
+
+add = Report.add
+def slow(report, outcome):
+    add(report, outcome)
+    if report.latency.count == 5:
+        print("half way", file=sys.stderr, flush=True)
+        time.sleep(60)
+
+Report.add = slow
+sys.exit(cli.main(sys.argv[1:]))
+"""
+
+
+def test_interrupting_a_server_of_batches_sums_up_what_was_done(tmp_path: Path) -> None:
+    words = ("batching", "--count", "50", "--max-batch", "1", "--json")
+    code, out, err = interrupted(tmp_path, STOPPING, b"half way", *words)
+    assert code == 130
+    found = json.loads(out)
+    assert (found["interrupted"], found["answered"]) == (True, 5)
+    assert err == "localchat: Interrupted after 5 requests.\n"
