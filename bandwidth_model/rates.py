@@ -15,7 +15,7 @@ coefficients are fitted to published runs by benchmarks/fit_datasheet.py.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
@@ -24,6 +24,7 @@ from typing import Literal
 
 from bandwidth_model.devices import Device, Silicon, devices
 from bandwidth_model.measured import CacheSpeed, Calibration, Probe
+from bandwidth_model.own_runs import OwnRun, factors
 
 Tier = Literal["datasheet", "probed", "calibrated"]
 
@@ -42,7 +43,6 @@ PROBED_LOW, PROBED_HIGH = 0.80, 1.20
 
 # After a model's own runs: what they differ by from one time to the next (benchmarks/bench_calibrated.py).
 OWN_LOW, OWN_HIGH = 0.93, 1.07
-RUN_DEVIATION = 0.06  # of the logarithm of one run's rate
 INTERVAL_DEVIATIONS = 2.56  # how many standard deviations 80 % of a normal distribution span
 
 TYPICAL = "a typical processor"  # the name of the device where nobody knows which one it is
@@ -72,6 +72,7 @@ class Rates:
     prefill_high: float
     stream_bytes_per_s: Mapping[str, float] = field(default_factory=dict)
     kv_query_bytes_per_s: float = inf  # caches read again for every query head, without flash attention
+    attention: Mapping[str, float] | None = None  # seconds of a unit (attention_cost.py), instead of both
     threads: int | None = None
     cache: CacheSpeed | None = None
     vocabulary_s: float = 0.0  # scoring a token, for each entry of the vocabulary
@@ -248,7 +249,8 @@ def calibrated_rates(calibration: Calibration, *, name: str = THIS_MACHINE) -> R
         device=name,
         other_bytes_per_s=_nearest(known, cheap=False),
         stream_bytes_per_s={**dict.fromkeys(CHEAP, _nearest(known, cheap=True)), **known},
-        kv_bytes_per_s=calibration.kv_bytes_per_s,
+        kv_bytes_per_s=inf,
+        attention=calibration.attention,
         layer_s=calibration.layer_s,
         token_s=calibration.token_s,
         prefill_flops_per_s=calibration.prefill_flops_per_s,
@@ -256,7 +258,6 @@ def calibrated_rates(calibration: Calibration, *, name: str = THIS_MACHINE) -> R
         high=calibration.high,
         prefill_low=calibration.prefill_low,
         prefill_high=calibration.prefill_high,
-        kv_query_bytes_per_s=calibration.kv_query_bytes_per_s,
         threads=calibration.threads,
         cache=calibration.cache,
         vocabulary_s=calibration.vocabulary_s,
@@ -265,26 +266,25 @@ def calibrated_rates(calibration: Calibration, *, name: str = THIS_MACHINE) -> R
     )
 
 
-def adjusted(rates: Rates, ratio: float, runs: int) -> Rates:
-    """For a model whose own ``runs`` on this machine were ``ratio`` times as fast as ``rates`` says.
-
-    The less certain ``rates`` are and the more runs there were, the more these count.
-    """
-    before = log(rates.high / rates.low) / INTERVAL_DEVIATIONS
-    weight = before**2 / (before**2 + RUN_DEVIATION**2 / runs)
-    factor = ratio**weight
+def adjusted(rates: Rates, own: Iterable[OwnRun]) -> Rates:
+    """For a model of which there are ``own`` runs on this machine, by what ``rates`` said of them."""
+    found = factors(own, deviation=log(rates.high / rates.low) / INTERVAL_DEVIATIONS)
+    streams = rates.stream_bytes_per_s.items()
+    attention = rates.attention
     return replace(
         rates,
         tier="calibrated",
         device=THIS_MACHINE,
         guessed=False,
-        other_bytes_per_s=rates.other_bytes_per_s * factor,
-        stream_bytes_per_s={kind: rate * factor for kind, rate in rates.stream_bytes_per_s.items()},
-        kv_bytes_per_s=rates.kv_bytes_per_s * factor,
-        kv_query_bytes_per_s=rates.kv_query_bytes_per_s * factor,
-        layer_s=rates.layer_s / factor,
-        token_s=rates.token_s / factor,
-        vocabulary_s=rates.vocabulary_s / factor,
+        other_bytes_per_s=rates.other_bytes_per_s / found.rest,
+        stream_bytes_per_s={kind: rate / found.rest for kind, rate in streams},
+        kv_bytes_per_s=rates.kv_bytes_per_s / found.attention,
+        kv_query_bytes_per_s=rates.kv_query_bytes_per_s / found.attention,
+        attention=attention and {unit: cost * found.attention for unit, cost in attention.items()},
+        layer_s=rates.layer_s * found.rest,
+        token_s=rates.token_s * found.rest,
+        vocabulary_s=rates.vocabulary_s * found.rest,
+        cache=rates.cache and replace(rates.cache, bytes_per_s=rates.cache.bytes_per_s / found.rest),
         low=OWN_LOW,
         high=OWN_HIGH,
     )
