@@ -9,19 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from localchat.card import Card
+from localchat.story import money
 from router.decision import Alternative, CacheLabel, Decision, Estimate
 from router.request import HandedOff, Simulated
 
 DAY_S = 86_400.0
-
-
-def money_text(usd: float | None) -> str:
-    """``$0.0012``; small sums keep two significant figures, unknown ones say so."""
-    if usd is None:
-        return "cost unknown"
-    if usd == 0 or usd >= 0.01:
-        return f"${usd:,.2f}"
-    return f"${usd:.2g}" if usd >= 0.0001 else f"${usd:.1e}"
 
 
 def age_text(seconds: float) -> str:
@@ -40,7 +32,7 @@ def estimate_text(estimate: Estimate) -> str:
         digits = 1 if estimate.total_s < 10 else 0
         parts.append(f"≈ {estimate.total_s:,.{digits}f} s")
     if estimate.route == "cloud":
-        parts.append(money_text(estimate.cost_usd))
+        parts.append(money(estimate.cost_usd))
     return ", ".join(parts)
 
 
@@ -97,23 +89,7 @@ def marks(card: Card) -> Iterator[str]:
     if card.failed_checks:
         yield f"failed check: {card.failed_checks[0].validator}"
     if card.route == "cloud" and not card.cache:
-        yield money_text(card.cost_usd)
-
-
-def story(card: Card) -> Iterator[str]:
-    """Why the answer came from where it came, one sentence or two each."""
-    yield decision_text(card.decision)
-    if card.confidence:
-        sure = card.confidence
-        yield (
-            f"After {sure.tokens} tokens the local model was wrong with probability {sure.p_wrong:.2f} "
-            f"(handed off from {sure.threshold:.2f} on)."
-        )
-    yield from map(_hand_off_text, card.hand_offs)
-    if card.cache:
-        yield f"The answer was {cache_text(card.cache)}."
-    for verdict in card.failed_checks:
-        yield f"The check “{verdict.validator}” failed: {verdict.detail}"
+        yield money(card.cost_usd)
 
 
 def summary(card: Card) -> str:

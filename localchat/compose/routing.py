@@ -82,6 +82,16 @@ class Routing:
 
         return Ledger(self._paths.ledger)
 
+    def story(self, entry: str) -> list[str]:
+        """An answer's story in plain words, [] where it is not recorded. Reads the disk."""
+        from localchat.story import story
+        from router.errors import LedgerError
+
+        try:
+            return list(story(self.ledger.entry(entry))) if self.ledger else []
+        except LedgerError:
+            return []
+
     def label(self, entry: str, label: LabelName) -> None:
         """What a person says of an answer."""
         if self.ledger and entry:

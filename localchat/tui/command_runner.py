@@ -81,7 +81,7 @@ class CommandRunner:
         await self._chat.message_keys.redo()
 
     async def do_why(self, _: str) -> None:
-        self._chat.message_keys.why()
+        await self._chat.message_keys.why()
 
     async def do_preview(self, text: str) -> None:
         if not text:

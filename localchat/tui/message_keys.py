@@ -72,8 +72,8 @@ class MessageKeys:
     async def redo(self) -> None:
         await self._chat.routes.redo(self.view)
 
-    def why(self) -> None:
-        self._chat.routes.why(self.view)
+    async def why(self) -> None:
+        await self._chat.routes.why(self.view)
 
     async def switch(self, step: int) -> None:
         view = self.view

@@ -1,10 +1,11 @@
 """Where an answer came from, on one page; and what would leave the machine, before it does.
 
-Owns the layout; the words are those of :mod:`localchat.card_text`.
+Owns the layout; the words come from :mod:`localchat.story` and the router.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -13,8 +14,6 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
-from localchat.card import Card
-from localchat.card_text import simulated_text, story
 from localchat.tui.panel import Panel
 from localchat.tui.safe_text import displayable, one_line
 from router.consent import Consent, Departure
@@ -24,22 +23,13 @@ class StoryPanel(Panel[None]):
     heading = "Where this answer came from"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("w", "close", "Close", show=False)]
 
-    def __init__(self, card: Card) -> None:
+    def __init__(self, lines: Sequence[str]) -> None:
         super().__init__()
-        self._card = card
+        self._lines = lines
 
     def body(self) -> ComposeResult:
         with VerticalScroll(id="story"):
-            yield Static(self._page(), markup=False)
-
-    def _page(self) -> Content:
-        card, lines = self._card, [Content(displayable(line)) for line in story(self._card)]
-        if card.simulated:
-            lines.append(Content(displayable(simulated_text(card.simulated))))
-        if card.entry:
-            command = f"localchat explain {card.entry}"
-            lines.append(Content.styled(f"The whole record: {command}", "$foreground 60%"))
-        return Content("\n\n").join(lines)
+            yield Static(Content("\n".join(map(displayable, self._lines))), markup=False)
 
 
 class ConsentPanel(Panel[Consent]):

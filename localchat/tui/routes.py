@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, get_args
 
 from localchat.card import Card
+from localchat.card_text import marks, summary
 from localchat.errors import LocalchatError
 from localchat.tui.message import MessageView, ReplyView
 from router.decision import Decision, Mode
@@ -140,17 +141,16 @@ class Routes:
         routing.label(card.entry, label)
         return True
 
-    def why(self, view: MessageView | None) -> None:
+    async def why(self, view: MessageView | None) -> None:
+        from localchat.tui.route_panels import StoryPanel
+
         card = view.stored.card if view else None
         if card is None:
             self._chat.tell("It was not recorded where this came from.")
-        else:
-            self._open_story(card)
-
-    def _open_story(self, card: Card) -> None:
-        from localchat.tui.route_panels import StoryPanel
-
-        self._chat.app.push_screen(StoryPanel(card))
+            return
+        routing = self._chat.program.routing
+        lines = await asyncio.to_thread(routing.story, card.entry) if routing and card.entry else ()
+        self._chat.app.push_screen(StoryPanel(lines or [summary(card), *marks(card)]))
 
     def _set(self, mode: Mode) -> None:
         if mode != "local" and not self._may_leave():

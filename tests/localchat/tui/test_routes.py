@@ -41,6 +41,9 @@ class FakeRouting:
         )
     )
 
+    def story(self, entry: str) -> list[str]:
+        return [f"The story of {entry}."]
+
     def label(self, entry: str, label: str) -> None:
         self.labels.append((entry, label))
 
@@ -161,6 +164,7 @@ async def test_w_tells_the_story(chatting: Any, two_sided: Any, say: Any) -> Non
         await pilot.press("ctrl+up", "w")
         await pilot.pause()
         assert isinstance(chat.app.screen, StoryPanel)
+        assert chat.app.screen._lines == ["The story of 7f3."]
         await pilot.press("w")
         assert chat.app.screen is chat
 
