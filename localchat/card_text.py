@@ -108,6 +108,4 @@ def _hand_off_text(handed: HandedOff) -> str:
 
 def is_plain(card: Card) -> bool:
     """Nothing but this machine was in question: there is no story to tell."""
-    return card.route == "local" and not (
-        card.hand_offs or card.decision.alternatives or card.failed_checks or card.confidence
-    )
+    return card.route == "local" and not (card.hand_offs or card.decision.alternatives or card.confidence)
