@@ -3,8 +3,9 @@
 Pure. Owns the fit. Does not run engines, and does not know where runs are kept.
 
 A token's seconds are linear in what is sought (the reciprocal rates and the costs of a
-layer and a token), and none of that is negative: non-negative
-least squares of relative errors, for one number of threads at a time.
+layer, a token and a unit of attention), and none of that is negative: non-negative least
+squares of relative errors, for one number of threads at a time. What attention costs is fitted
+first, to how much slower a model is at a depth than without: there everything else cancels.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
+from bandwidth_model.attention_cost import seconds
 from bandwidth_model.measured import CacheSpeed, Calibration
+from bandwidth_model.own_runs import OwnRun
 from bandwidth_model.predict import BATCH_TOKENS
 from bandwidth_model.rates import Rates
 from bandwidth_model.shape import ModelShape
@@ -23,6 +26,7 @@ Features = dict[str, float]
 LOW, HIGH = 0.85, 1.22
 """10 % and 90 % quantiles of measured over predicted rate for models no run was made of
 (benchmarks/bench_calibrated.py): most of it is what the same run differs by minutes later."""
+DEEP_SHARE = 0.25  # of a token's time: where attention takes less, a difference of two runs is chance
 SMALL_SHARE = 0.02  # of a run's bytes: a type read this little in every run has no rate of its own
 
 
@@ -43,7 +47,7 @@ class Run:
     ``score_s`` of ``token_s`` went into the scores of the vocabulary; 0.0 where nobody told.
 
     ``identity`` is the shape's, ``token_s`` seconds a token. ``kv_query_bytes``: the caches,
-    once for each query head.
+    once for each query head. ``attention``: its work (attention_cost.py).
     """
 
     model: str
@@ -55,6 +59,7 @@ class Run:
     kv_bytes: float
     kv_query_bytes: float
     layers: int
+    attention: Mapping[str, float] = field(default_factory=dict)
     vocabulary: int = 0
     score_s: float = 0.0
     prompt: Prompt | None = field(default=None)
@@ -81,6 +86,7 @@ def run_of(
         kv_bytes=shape.kv_read_bytes(depth, kv_type),
         kv_query_bytes=shape.kv_query_bytes(depth, kv_type),
         layers=len(shape.layers),
+        attention=shape.attention_work(depth, threads, kv_type),
         vocabulary=shape.vocabulary_size,
         score_s=score_s,
         prompt=prompt,
@@ -102,13 +108,13 @@ def fit(runs: Iterable[Run], threads: int, cache: CacheSpeed | None = None) -> C
     if not mine:
         raise ValueError(f"no run used {threads} threads")
     vocabulary_s = _vocabulary_s(mine)
-    found = _decode(mine, vocabulary_s)
+    attention = _attention(mine)
+    found = _decode(mine, vocabulary_s, attention)
     prompts = _prompts([run.prompt for run in mine if run.prompt])
     return Calibration(
         threads=threads,
         stream_bytes_per_s={_name(key): 1 / value for key, value in found.items() if _is_rate(key, value)},
-        kv_bytes_per_s=_rate(found.get("kv")),
-        kv_query_bytes_per_s=_rate(found.get("query")),
+        attention=attention,
         layer_s=found.get("layer", 0.0),
         token_s=found.get("token", 0.0),
         vocabulary_s=vocabulary_s,
@@ -124,24 +130,55 @@ def fit(runs: Iterable[Run], threads: int, cache: CacheSpeed | None = None) -> C
 
 
 def predicted_s(run: Run, rates: Rates) -> float:
-    """What ``rates`` say a token of ``run`` takes: the formula of predict.py, for a run."""
-    return (
-        sum(nbytes / rates.stream(kind) for kind, nbytes in run.bytes_by_quantization.items())
-        + run.kv_bytes / rates.kv_bytes_per_s
-        + run.kv_query_bytes / rates.kv_query_bytes_per_s
+    """What ``rates`` say a token of ``run`` takes."""
+    return sum(_predicted_parts(run, rates))
+
+
+def own_run(run: Run, rates: Rates, runs: int = 1) -> OwnRun:
+    """What ``run``, the median of ``runs``, teaches about predictions of its model by ``rates``."""
+    rest_s, attention_s = _predicted_parts(run, rates)
+    return OwnRun(rest_s, attention_s, run.token_s, runs)
+
+
+def _predicted_parts(run: Run, rates: Rates) -> tuple[float, float]:
+    """The formula of predict.py, for a run: all but attention, and that."""
+    working_set = sum(run.bytes_by_quantization.values()) + run.kv_bytes
+    rest_s = (
+        sum(nbytes / rates.stream(kind, working_set) for kind, nbytes in run.bytes_by_quantization.items())
         + run.layers * rates.layer_s
         + rates.token_s
         + rates.vocabulary_s * run.vocabulary
     )
+    if rates.attention is not None:
+        return rest_s, seconds(run.attention, rates.attention)
+    return rest_s, run.kv_bytes / rates.kv_bytes_per_s + run.kv_query_bytes / rates.kv_query_bytes_per_s
 
 
 # -- decoding
 
 
-def _decode(runs: Sequence[Run], vocabulary_s: float) -> Features:
+def _attention(runs: Sequence[Run]) -> Features:
+    """Seconds of a unit of each kind, from runs of the same model at two depths."""
+    shallow: dict[str, Run] = {}
+    for run in runs:
+        if run.identity not in shallow or run.depth < shallow[run.identity].depth:
+            shallow[run.identity] = run
+    rows, more_s = [], []
+    for run in runs:
+        first = shallow[run.identity]
+        if run.token_s - first.token_s >= DEEP_SHARE * run.token_s:
+            rows.append({unit: run.attention[unit] - first.attention.get(unit, 0) for unit in run.attention})
+            more_s.append(run.token_s - first.token_s)
+    return least_squares(rows, more_s) if rows else {}
+
+
+def _decode(runs: Sequence[Run], vocabulary_s: float, attention: Features) -> Features:
     small = _small(runs)
-    seconds = [max(run.token_s / 2, run.token_s - vocabulary_s * run.vocabulary) for run in runs]
-    return least_squares([_features(run, small) for run in runs], seconds)
+    known = [vocabulary_s * run.vocabulary + seconds(run.attention, attention) for run in runs]
+    rest = [(run, run.token_s - each) for run, each in zip(runs, known, strict=True)]
+    # Where what is known takes most of the time, its error is what is left.
+    told = [(run, left_s) for run, left_s in rest if left_s > run.token_s / 2]
+    return least_squares([_features(run, small) for run, _ in told], [left_s for _, left_s in told])
 
 
 def _vocabulary_s(runs: Sequence[Run]) -> float:
@@ -153,12 +190,7 @@ def _vocabulary_s(runs: Sequence[Run]) -> float:
 
 def _features(run: Run, small: frozenset[str]) -> Features:
     main = max(run.bytes_by_quantization, key=lambda kind: run.bytes_by_quantization[kind])
-    features: Features = {
-        "kv": run.kv_bytes,
-        "query": run.kv_query_bytes,
-        "layer": run.layers,
-        "token": 1,
-    }
+    features: Features = {"layer": run.layers, "token": 1}
     for kind, nbytes in run.bytes_by_quantization.items():
         key = f"bytes {main if kind in small else kind}"
         features[key] = features.get(key, 0.0) + nbytes
@@ -195,8 +227,8 @@ def _prompts(prompts: Sequence[Prompt]) -> Features:
 # -- the fit itself
 
 
-def least_squares(rows: Sequence[Features], seconds: Sequence[float]) -> Features:
-    """Non-negative costs by feature, so that rows give ``seconds`` with the least relative error.
+def least_squares(rows: Sequence[Features], taken_s: Sequence[float]) -> Features:
+    """Non-negative costs by feature, so that rows give ``taken_s`` with the least relative error.
 
     Columns that would be negative are left out, the most negative first; columns of zeros
     are not in the answer.
@@ -204,7 +236,7 @@ def least_squares(rows: Sequence[Features], seconds: Sequence[float]) -> Feature
     import numpy as np
 
     keys = [key for key in dict.fromkeys(key for row in rows for key in row) if any(r.get(key) for r in rows)]
-    target = np.asarray(seconds)
+    target = np.asarray(taken_s)
     matrix = np.array([[row.get(key, 0.0) for key in keys] for row in rows]) / target[:, None]
     scale = matrix.max(axis=0, initial=0.0)
     kept = [i for i in range(len(keys)) if scale[i] > 0]

@@ -41,15 +41,13 @@ class Probe:
 class Calibration:
     """Fitted to an engine's own runs, for one build, thread count and power state.
 
-    ``vocabulary_s``: scoring a token, for each entry of the vocabulary.
-    ``kv_query_bytes_per_s``: of caches counted once for each query head, beside
-    ``kv_bytes_per_s`` where they count once. ``low`` and ``high`` are the 10 % and 90 %
+    ``vocabulary_s``: scoring a token, for each entry of the vocabulary. ``attention``: seconds
+    of one unit of each kind of its work (attention_cost.py). ``low`` and ``high`` are the 10 % and 90 %
     quantiles of measured over predicted rate.
     """
 
     threads: int
     stream_bytes_per_s: Mapping[str, float]
-    kv_bytes_per_s: float
     layer_s: float
     token_s: float
     prefill_flops_per_s: float
@@ -57,7 +55,7 @@ class Calibration:
     high: float
     cache: CacheSpeed | None = None
     vocabulary_s: float = 0.0
-    kv_query_bytes_per_s: float = inf
+    attention: Mapping[str, float] = field(default_factory=dict)
     attention_flops_per_s: float = inf
     prefill_by_quantization: Mapping[str, float] = field(default_factory=dict)
     prefill_low: float = 0.85

@@ -3,6 +3,7 @@
 Pure. Owns the formula of a token:
 
     sum over quantisations of bytes / stream rate  +  cache bytes / cache rate
+    (where attention was measured: units of its work x their costs)
     +  layers x cost of a layer  +  cost of a token  +  hops between devices
 
 Does not know where rates come from (rates.py) nor whether a model fits (memory.py).
@@ -14,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
+from bandwidth_model.attention_cost import seconds
 from bandwidth_model.rates import Rates, Tier
 from bandwidth_model.shape import NO_WEIGHTS, ModelShape
 
@@ -115,7 +117,10 @@ class Basis:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """``low`` and ``high`` bound 80 % of what is measured where a prediction like this is made."""
+    """``low`` and ``high`` bound 80 % of what is measured where a prediction like this is made.
+
+    ``guessed``: a device of it is not known at all; see Rates.
+    """
 
     decode_tokens_per_s: float
     low: float
@@ -127,6 +132,7 @@ class Prediction:
     warm: FirstToken
     tier: Tier
     basis: Basis
+    guessed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +173,7 @@ def predict_split(
         warm=warm,
         tier=min((part.rates.tier for part in parts), key=TIERS.index),
         basis=_basis(shape, parts, terms, given),
+        guessed=any(part.rates.guessed for part in parts),
     )
 
 
@@ -187,17 +194,22 @@ def decode_terms(shape: ModelShape, rates: Rates, depth: float, kv_type: str) ->
     """One token on one device, of the part of a model that lies there."""
     kv_bytes = shape.kv_read_bytes(depth, kv_type)
     state_bytes = 2 * shape.state_bytes
-    query_bytes = shape.kv_query_bytes(depth, kv_type)
     working_set = shape.bytes_per_token + kv_bytes
     weights = shape.bytes_by_quantization.items()
     return DecodeTerms(
         weights_s=sum(nbytes / rates.stream(kind, working_set) for kind, nbytes in weights),
-        kv_s=(kv_bytes - state_bytes) / rates.kv_bytes_per_s
-        + state_bytes / rates.stream("F32", working_set)
-        + query_bytes / rates.kv_query_bytes_per_s,
+        kv_s=state_bytes / rates.stream("F32", working_set) + _attention_s(shape, rates, depth, kv_type),
         layers_s=len(shape.layers) * rates.layer_s,
         token_s=rates.token_s + rates.vocabulary_s * shape.vocabulary_size,
     )
+
+
+def _attention_s(shape: ModelShape, rates: Rates, depth: float, kv_type: str) -> float:
+    if rates.attention is not None:
+        return seconds(shape.attention_work(depth, rates.threads or 1, kv_type), rates.attention)
+    cached_bytes = shape.kv_read_bytes(depth, kv_type) - 2 * shape.state_bytes
+    again_bytes = shape.kv_query_bytes(depth, kv_type)
+    return cached_bytes / rates.kv_bytes_per_s + again_bytes / rates.kv_query_bytes_per_s
 
 
 def prefill_s(shape: ModelShape, rates: Rates, prompt_tokens: int, start: float = 0) -> float:

@@ -15,7 +15,7 @@ coefficients are fitted to published runs by benchmarks/fit_datasheet.py.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
@@ -24,6 +24,7 @@ from typing import Literal
 
 from bandwidth_model.devices import Device, Silicon, devices
 from bandwidth_model.measured import CacheSpeed, Calibration, Probe
+from bandwidth_model.own_runs import OwnRun, factors
 
 Tier = Literal["datasheet", "probed", "calibrated"]
 
@@ -42,10 +43,10 @@ PROBED_LOW, PROBED_HIGH = 0.80, 1.20
 
 # After a model's own runs: what they differ by from one time to the next (benchmarks/bench_calibrated.py).
 OWN_LOW, OWN_HIGH = 0.93, 1.07
-RUN_DEVIATION = 0.06  # of the logarithm of one run's rate
 INTERVAL_DEVIATIONS = 2.56  # how many standard deviations 80 % of a normal distribution span
 
 TYPICAL = "a typical processor"  # the name of the device where nobody knows which one it is
+THIS_MACHINE = "this machine"
 
 THUMB_SHARE = 0.70
 THUMB_LOW, THUMB_HIGH = 0.55, 1.23  # measured over predicted in benchmarks/scoreboard.csv, quantiles as there
@@ -53,7 +54,10 @@ THUMB_LOW, THUMB_HIGH = 0.55, 1.23  # measured over predicted in benchmarks/scor
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """``low`` and ``high``: the 10 % and 90 % quantiles of measured over predicted decode rate."""
+    """``low`` and ``high``: the 10 % and 90 % quantiles of measured over predicted decode rate.
+
+    ``guessed``: nobody knows which device it is, so these are another's.
+    """
 
     tier: Tier
     device: str
@@ -68,11 +72,13 @@ class Rates:
     prefill_high: float
     stream_bytes_per_s: Mapping[str, float] = field(default_factory=dict)
     kv_query_bytes_per_s: float = inf  # caches read again for every query head, without flash attention
+    attention: Mapping[str, float] | None = None  # seconds of a unit (attention_cost.py), instead of both
     threads: int | None = None
     cache: CacheSpeed | None = None
     vocabulary_s: float = 0.0  # scoring a token, for each entry of the vocabulary
     attention_flops_per_s: float | None = None  # of prompts, where it differs from that of weights
     prefill_by_quantization: Mapping[str, float] = field(default_factory=dict)
+    guessed: bool = False
 
     def stream(self, quantization: str, working_set_bytes: float = inf) -> float:
         """Bytes/s of weights in ``quantization``, more where everything read for a token fits the cache."""
@@ -185,6 +191,7 @@ def typical_rates(threads: int) -> Rates:
     return replace(
         rates,
         device=TYPICAL,
+        guessed=True,
         low=rates.low * deciles[0] / deciles[4],
         high=rates.high * deciles[-1] / deciles[4],
         prefill_low=rates.prefill_low / 2,
@@ -210,7 +217,7 @@ def thumb_rates(bandwidth_bytes_per_s: float, *, name: str = "a device") -> Rate
     )
 
 
-def probed_rates(probe: Probe, *, threads: int, name: str = "this machine") -> Rates:
+def probed_rates(probe: Probe, *, threads: int, name: str = THIS_MACHINE) -> Rates:
     """What this machine's measured memory lets one expect, before an engine ran on it."""
     known = coefficients()["cpu"]
     memory = PROBED_SHARE * probe.at(threads)
@@ -234,7 +241,7 @@ def probed_rates(probe: Probe, *, threads: int, name: str = "this machine") -> R
     )
 
 
-def calibrated_rates(calibration: Calibration, *, name: str = "this machine") -> Rates:
+def calibrated_rates(calibration: Calibration, *, name: str = THIS_MACHINE) -> Rates:
     """What the engine's own runs let one expect of other models."""
     known = calibration.stream_bytes_per_s
     return Rates(
@@ -242,7 +249,8 @@ def calibrated_rates(calibration: Calibration, *, name: str = "this machine") ->
         device=name,
         other_bytes_per_s=_nearest(known, cheap=False),
         stream_bytes_per_s={**dict.fromkeys(CHEAP, _nearest(known, cheap=True)), **known},
-        kv_bytes_per_s=calibration.kv_bytes_per_s,
+        kv_bytes_per_s=inf,
+        attention=calibration.attention,
         layer_s=calibration.layer_s,
         token_s=calibration.token_s,
         prefill_flops_per_s=calibration.prefill_flops_per_s,
@@ -250,7 +258,6 @@ def calibrated_rates(calibration: Calibration, *, name: str = "this machine") ->
         high=calibration.high,
         prefill_low=calibration.prefill_low,
         prefill_high=calibration.prefill_high,
-        kv_query_bytes_per_s=calibration.kv_query_bytes_per_s,
         threads=calibration.threads,
         cache=calibration.cache,
         vocabulary_s=calibration.vocabulary_s,
@@ -259,24 +266,25 @@ def calibrated_rates(calibration: Calibration, *, name: str = "this machine") ->
     )
 
 
-def adjusted(rates: Rates, ratio: float, runs: int) -> Rates:
-    """For a model whose own ``runs`` on this machine were ``ratio`` times as fast as ``rates`` says.
-
-    The less certain ``rates`` are and the more runs there were, the more these count.
-    """
-    before = log(rates.high / rates.low) / INTERVAL_DEVIATIONS
-    weight = before**2 / (before**2 + RUN_DEVIATION**2 / runs)
-    factor = ratio**weight
+def adjusted(rates: Rates, own: Iterable[OwnRun]) -> Rates:
+    """For a model of which there are ``own`` runs on this machine, by what ``rates`` said of them."""
+    found = factors(own, deviation=log(rates.high / rates.low) / INTERVAL_DEVIATIONS)
+    streams = rates.stream_bytes_per_s.items()
+    attention = rates.attention
     return replace(
         rates,
         tier="calibrated",
-        other_bytes_per_s=rates.other_bytes_per_s * factor,
-        stream_bytes_per_s={kind: rate * factor for kind, rate in rates.stream_bytes_per_s.items()},
-        kv_bytes_per_s=rates.kv_bytes_per_s * factor,
-        kv_query_bytes_per_s=rates.kv_query_bytes_per_s * factor,
-        layer_s=rates.layer_s / factor,
-        token_s=rates.token_s / factor,
-        vocabulary_s=rates.vocabulary_s / factor,
+        device=THIS_MACHINE,
+        guessed=False,
+        other_bytes_per_s=rates.other_bytes_per_s / found.rest,
+        stream_bytes_per_s={kind: rate / found.rest for kind, rate in streams},
+        kv_bytes_per_s=rates.kv_bytes_per_s / found.attention,
+        kv_query_bytes_per_s=rates.kv_query_bytes_per_s / found.attention,
+        attention=attention and {unit: cost * found.attention for unit, cost in attention.items()},
+        layer_s=rates.layer_s * found.rest,
+        token_s=rates.token_s * found.rest,
+        vocabulary_s=rates.vocabulary_s * found.rest,
+        cache=rates.cache and replace(rates.cache, bytes_per_s=rates.cache.bytes_per_s / found.rest),
         low=OWN_LOW,
         high=OWN_HIGH,
     )

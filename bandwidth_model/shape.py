@@ -10,10 +10,12 @@ over a file's label.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bandwidth_model.attention import Attention, kv_element_bytes
+from bandwidth_model.attention_cost import attention_work
 from bandwidth_model.ggml_types import element_bytes
 
 MULTIPLY_ADD = 2  # operations a weight costs for one token
@@ -67,7 +69,8 @@ class ModelShape:
     def identity(self) -> str:
         """Tells a model from others when speeds are remembered, whatever it is called."""
         figures = (len(self.layers), self.parameters, self.weight_bytes, round(self.bytes_per_token))
-        return " ".join(map(str, (self.architecture, *sorted(self.bytes_by_quantization), *figures)))
+        heads = sorted({f"{each.heads}/{each.kv_heads}x{each.key_length}" for each in self._attentions})
+        return " ".join(map(str, (self.architecture, *sorted(self.bytes_by_quantization), *heads, *figures)))
 
     @property
     def bytes_by_quantization(self) -> dict[str, float]:
@@ -113,6 +116,14 @@ class ModelShape:
         """What one token reads of caches where every query head reads them anew."""
         kind = kv_type or self.kv_type
         return sum(each.read_bytes(depth, kind) * each.query_ratio for each in self._attentions)
+
+    def attention_work(self, depth: float, threads: int, kv_type: str | None = None) -> dict[str, float]:
+        """Units of work of one token's attention on a processor, all layers; see attention_cost.py."""
+        total: dict[str, float] = {}
+        for attention, layers in Counter(self._attentions).items():
+            for unit, amount in attention_work(attention, depth, kv_type or self.kv_type, threads).items():
+                total[unit] = total.get(unit, 0.0) + layers * amount
+        return total
 
     def prefill_flops(self, prompt_tokens: int, start: float = 0) -> float:
         """Operations for a prompt at depth ``start``; the output head runs for its last token only."""

@@ -21,7 +21,7 @@ from pathlib import Path
 from statistics import median, quantiles
 from tempfile import TemporaryDirectory
 
-from bandwidth_model.calibrate import predicted_s, run_of
+from bandwidth_model.calibrate import own_run, run_of
 from bandwidth_model.machine import usable_cores
 from bandwidth_model.predict import Conditions, predict
 from bandwidth_model.probe import probe_of, run_probe
@@ -120,7 +120,7 @@ def at(depth: int) -> Conditions:
 
 def after_first_reply(shape: ModelShape, speed: MachineSpeed, threads: int, token_s: float) -> Rates:
     run, rates = run_of(shape, threads=threads, depth=TOKENS / 2, token_s=token_s), speed.rates(threads)
-    return adjusted(rates, predicted_s(run, rates) / token_s, runs=1)
+    return adjusted(rates, [own_run(run, rates)])
 
 
 def report(record: Record, found: Sequence[Cell], read_bytes_per_s: Callable[[int], float]) -> None:

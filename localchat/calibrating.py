@@ -31,16 +31,27 @@ WIDE = Geometry(layers=5, hidden=2048, feed_forward=5632, heads=16, kv_heads=16)
 """Few but large matrices: what streaming weights costs."""
 NARROW = Geometry(layers=24, hidden=1024, feed_forward=2816, heads=16, kv_heads=4)
 """Many smaller layers that still come from memory: what a layer costs."""
-GROUPED = Geometry(layers=8, hidden=512, feed_forward=256, heads=8, kv_heads=4, head_length=128)
-UNGROUPED = Geometry(layers=8, hidden=512, feed_forward=256, heads=8, kv_heads=8)
-"""Hardly any weights: what a deep context costs, with two query heads to a cached one and with one."""
-DEEP = 4000
+DEEP = 1528  # ends a step of keys (attention_cost.py): all threads have the same number
+
+
+def attending(layers: int, heads: int, kv_heads: int, head_length: int) -> Geometry:
+    """Hardly any weights: what a deep context costs."""
+    return Geometry(layers, 256, 256, heads, kv_heads, head_length, vocabulary=1024, context=DEEP + 64)
+
+
+ATTENDING = (
+    attending(8, 16, 2, 64), attending(32, 4, 4, 64), attending(16, 8, 8, 64), attending(8, 16, 16, 64),
+    attending(8, 16, 1, 128), attending(32, 2, 2, 128), attending(16, 4, 4, 128), attending(8, 8, 8, 128),
+)  # fmt: skip
+"""Many query heads to a cached one, which tell what a visit costs, and one to each at every stride that
+has a cost of its own, with as much cache in all as no processor keeps between two tokens."""
 SMALL = Geometry(layers=1, hidden=256, feed_forward=256, heads=4, kv_heads=1)
 """Next to nothing: what a token costs whatever the model."""
 QUANTIZATIONS = ("Q4_0", "Q4_1", "Q5_0", "Q8_0", "Q4_K", "Q5_K", "Q6_K", "F16")
 
 MEASURING_S = 34.0  # of bursts; making files, loading and filling caches come on top
 LEAST_ROUNDS, PROMPT_ROUNDS = 3, 1
+SHALLOW_BURSTS = 5  # before the cache is filled, which takes seconds
 BURST_TOKENS = 6
 PROMPT_TOKENS = 128
 BUSY_CORES = 0.1  # of a core taken by others: the burst does not count
@@ -96,11 +107,15 @@ def _subjects(default: Path, folder: Path) -> list[Subject]:
         Subject("default", default),
         Subject("default", default, 1536),
         Subject("narrow", _made(folder, "narrow", NARROW, "Q4_0")),
-        Subject("grouped", _made(folder, "grouped", GROUPED, "Q8_0"), DEEP),
-        Subject("ungrouped", _made(folder, "ungrouped", UNGROUPED, "Q8_0"), DEEP),
+        *(_attending(folder, geometry) for geometry in ATTENDING),
         Subject("small", _made(folder, "small", SMALL, "Q8_0")),
         *(Subject(kind, path) for kind, path in wide.items()),
     ]
+
+
+def _attending(folder: Path, g: Geometry) -> Subject:
+    name = f"{g.heads} heads, {g.kv_heads} cached, of {g.head_length}"
+    return Subject(name, _made(folder, name.replace(" ", "-").replace(",", ""), g, "Q8_0"), DEEP)
 
 
 async def _rounds(
@@ -110,6 +125,10 @@ async def _rounds(
         opening = [stack.enter_async_context(opened(each, max(thread_counts))) for each in subjects]
         loaded = await asyncio.gather(*opening)
         for one in loaded:  # one after the other: threads of several engines would wait for each other
+            await one.burst(0, max(thread_counts), 1)
+            for _ in range(SHALLOW_BURSTS if one.subject.depth else 0):
+                for threads in thread_counts:
+                    yield await one.burst(0, threads, BURST_TOKENS)
             await one.burst(one.subject.depth, max(thread_counts), 1)
         began, turn = time.monotonic(), 0
         while turn < LEAST_ROUNDS or time.monotonic() - began < seconds:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Source = Literal["calibrate", "reply"]
 
-VERSION = 1
+VERSION = 2
 KEPT = 5  # of the same model, threads and depth: their median is what counts
 DEPTH_STEP = 512  # depths this close together are the same for that
 
@@ -146,8 +146,10 @@ def run_from(entry: Entry) -> Run:
 def _fit(entries: Iterable[Entry], cache: CacheSpeed | None) -> dict[int, Calibration]:
     from bandwidth_model.calibrate import fit
 
-    runs = [run_from(entry) for entry in entries]
-    return {threads: fit(runs, threads, cache) for threads in sorted({run.threads for run in runs})}
+    known = list(entries)
+    runs = [run_from(entry) for entry in known]
+    counts = {entry.threads for entry in known if entry.source == "calibrate"}
+    return {threads: fit(runs, threads, cache) for threads in sorted(counts)}
 
 
 # -- JSON, with the infinity that Python's reads and writes

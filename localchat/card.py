@@ -30,7 +30,7 @@ T = TypeVar("T")
 class Card:
     """``decision`` is the first one; after each of ``hand_offs`` another route went on.
 
-    ``cost_usd`` None: not known. ``entry`` is its number in the ledger, None where none is kept.
+    ``cost_usd`` None: not known. ``entry`` names it in the ledger, "" where none is kept.
     """
 
     decision: Decision
@@ -40,12 +40,18 @@ class Card:
     verdicts: tuple[Verdict, ...] = ()
     simulated: Simulated | None = None
     cost_usd: float | None = 0.0
-    entry: int | None = None
+    entry: str = ""
 
     @property
     def route(self) -> str:
         """Which route the answer came by in the end."""
         return self.hand_offs[-1].target if self.hand_offs else self.decision.route
+
+    @property
+    def is_simulated(self) -> bool:
+        """Known from the decision on, and so of answers that never ended too."""
+        estimates = (self.decision.expected, *(each.estimate for each in self.decision.alternatives))
+        return self.route == "cloud" and any(e.simulated for e in estimates if e and e.route == "cloud")
 
     @property
     def failed_checks(self) -> tuple[Verdict, ...]:

@@ -9,19 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from localchat.card import Card
+from localchat.story import money
 from router.decision import Alternative, CacheLabel, Decision, Estimate
 from router.request import HandedOff, Simulated
 
 DAY_S = 86_400.0
-
-
-def money_text(usd: float | None) -> str:
-    """``$0.0012``; small sums keep two significant figures, unknown ones say so."""
-    if usd is None:
-        return "cost unknown"
-    if usd == 0 or usd >= 0.01:
-        return f"${usd:,.2f}"
-    return f"${usd:.2g}" if usd >= 0.0001 else f"${usd:.1e}"
 
 
 def age_text(seconds: float) -> str:
@@ -40,7 +32,7 @@ def estimate_text(estimate: Estimate) -> str:
         digits = 1 if estimate.total_s < 10 else 0
         parts.append(f"≈ {estimate.total_s:,.{digits}f} s")
     if estimate.route == "cloud":
-        parts.append(money_text(estimate.cost_usd))
+        parts.append(money(estimate.cost_usd))
     return ", ".join(parts)
 
 
@@ -70,14 +62,18 @@ def cache_text(label: CacheLabel) -> str:
 
 def decision_text(decision: Decision) -> str:
     """``local: it is an easy question (difficulty 0.12); cloud: ≈ 1.2 s, $0.0004``."""
-    reasons = " ".join(decision.reasons)
-    others = " ".join(alternative_text(alternative) for alternative in decision.alternatives)
-    return f"{decision.route}: {reasons} {others}".strip()
+    others = (alternative_text(each, decision) for each in decision.alternatives)
+    return " ".join([f"{decision.route}:", *decision.reasons, *filter(None, others)])
 
 
-def alternative_text(alternative: Alternative) -> str:
+def alternative_text(alternative: Alternative, decision: Decision) -> str:
+    """What the other way would have taken, and why it was not taken where that is not said already."""
     estimate, cost = alternative.estimate, estimate_text(alternative.estimate)
-    return f"{estimate.route.capitalize()} instead{f' ({cost})' if cost else ''}: {alternative.why_not}"
+    why = "" if alternative.why_not in decision.reasons else alternative.why_not
+    if not cost and not why:
+        return ""
+    name = estimate.route.capitalize()
+    return f"{name} instead: {', '.join(filter(None, (cost, why)))}"
 
 
 def marks(card: Card) -> Iterator[str]:
@@ -86,28 +82,14 @@ def marks(card: Card) -> Iterator[str]:
         yield "cloud"
     if card.simulated:
         yield simulated_text(card.simulated)
+    elif card.is_simulated:
+        yield "SIMULATED"
     if card.cache:
         yield "from the cache"
     if card.failed_checks:
         yield f"failed check: {card.failed_checks[0].validator}"
     if card.route == "cloud" and not card.cache:
-        yield money_text(card.cost_usd)
-
-
-def story(card: Card) -> Iterator[str]:
-    """Why the answer came from where it came, one sentence or two each."""
-    yield decision_text(card.decision)
-    if card.confidence:
-        sure = card.confidence
-        yield (
-            f"After {sure.tokens} tokens the local model was wrong with probability {sure.p_wrong:.2f} "
-            f"(handed off from {sure.threshold:.2f} on)."
-        )
-    yield from map(_hand_off_text, card.hand_offs)
-    if card.cache:
-        yield f"The answer was {cache_text(card.cache)}."
-    for verdict in card.failed_checks:
-        yield f"The check “{verdict.validator}” failed: {verdict.detail}"
+        yield money(card.cost_usd)
 
 
 def summary(card: Card) -> str:
@@ -120,7 +102,7 @@ def summary(card: Card) -> str:
 
 
 def _hand_off_text(handed: HandedOff) -> str:
-    kept = " (what it had said stays)" if handed.kept else ""
+    kept = f" after {handed.kept:,} characters, which stay" if handed.kept else ""
     return f"Handed off from {handed.source} to {handed.target}{kept}: {handed.why}"
 
 

@@ -20,6 +20,9 @@ from localchat.plain import plain
 COMMANDS = {
     "chat": "the terminal chat (also what plain `localchat` opens)",
     "ask": "one answer on standard output",
+    "explain": "one answer's story: who gave it, why, at what cost, and what was judged",
+    "log": "the record of answers: list, show, export, sum up, replay under another policy",
+    "route": "what sending easy questions to the smaller model saves",
     "history": "list, search, show, export and delete conversations",
     "weights": "list, pull, inspect and remove model files",
     "predict": "whether a model fits and how fast it will run, before it is loaded or fetched",

@@ -156,6 +156,7 @@ class ModelForecaster:
             basis=_basis(reply, info),
             verify=f"localchat bench {shlex.quote(self._name)} --depths {depth:.0f}"
             f" --threads {info.decode_threads}",
+            guessed=reply.guessed,
         )
 
 
@@ -165,19 +166,16 @@ _TIERS = {
     "calibrated": "runs of the engine on {device}",
 }
 
+GUESSED = "typical processors, this one being unknown until a reply or `localchat calibrate` has measured it"
+
 
 def _basis(reply: Prediction, info: ModelInfo) -> tuple[str, ...]:
     """What the numbers rest on, in words."""
-    from bandwidth_model.rates import TYPICAL
-
     basis = reply.basis
     plural = "s" if info.decode_threads > 1 else ""
-    device = basis.devices[0]
-    rests_on = _TIERS[reply.tier].format(device=device)
-    if device == TYPICAL:
-        rests_on = "typical processors: this one is measured by `localchat probe`"
+    rests_on = _TIERS[reply.tier].format(device=basis.devices[0])
     return (
-        rests_on,
+        GUESSED if reply.guessed else rests_on,
         f"{basis.bytes_per_token / 1e6:,.1f} MB of weights a token",
         f"{basis.kv_read_bytes / 1e6:,.1f} MB of {basis.kv_type} cache"
         f" at a depth of {basis.conditions.depth:,.0f} tokens",

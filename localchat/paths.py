@@ -27,6 +27,10 @@ class Paths:
         return self.data / "history.db"
 
     @property
+    def ledger(self) -> Path:
+        return self.data / "ledger.db"
+
+    @property
     def models(self) -> Path:
         return self.data / "models"
 

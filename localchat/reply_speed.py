@@ -136,6 +136,8 @@ class ReplySpeed:
         decoded, forecast = self._tokens - self._first_tokens, self._forecast
         if not (forecast and report.observed and report.tokens_per_s and decoded >= LEAST_DECODED):
             return report
+        if forecast.guessed:  # the difference to other processors has no parts
+            return report
         depth = reply_depth(forecast.prompt_tokens, self._tokens)
         terms = self._forecaster.terms_at(depth) if self._forecaster else None
         if terms is None:

@@ -16,7 +16,7 @@ from typing import Protocol
 from localchat.history import ConversationInfo, History, StoredMessage
 from localchat.reply import Reply, Saver
 from localchat.room import Room
-from router.decision import Mode, Turn
+from router.decision import Decision, Mode, Turn
 from router.request import (
     ChatRequest,
     Event,
@@ -31,6 +31,10 @@ from router.request import (
 
 class Dispatcher(Protocol):
     def stream(self, request: ChatRequest, turn: Turn) -> AsyncGenerator[Event, None]: ...
+
+    async def decide(self, request: ChatRequest, turn: Turn) -> Decision:
+        """Which way it would go. Raises a RouterError where there is none."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,8 +232,8 @@ class Session:
 
     def turn(self, mode: Mode | None = None, *, fresh: bool = False) -> Turn:
         """``fresh``: asked again on purpose, so that a stored answer is not what is wanted."""
-        assert self._conversation is not None
-        return Turn(mode or self.mode, str(self._conversation.id), self.pinned, fresh)
+        conversation = str(self._conversation.id) if self._conversation else ""
+        return Turn(mode or self.mode, conversation, self.pinned, fresh)
 
     def _end(self, reply_id: int, saver: Saver) -> None:
         saver.finish()
@@ -246,6 +250,11 @@ class Session:
     def request_for(self, path: Sequence[StoredMessage]) -> ChatRequest:
         """The request for a reply to ``path``: excluded turns and reasoning left out."""
         return ChatRequest(tuple(self.visible(path)), self.sampling, self.response_format)
+
+    def request_if_sent(self, text: str) -> ChatRequest:
+        """The request that sending ``text`` at the leaf would make."""
+        messages = (*self.visible(self.transcript()), Message("user", text))
+        return ChatRequest(messages, self.sampling, self.response_format)
 
     def visible(self, path: Iterable[StoredMessage]) -> Iterable[Message]:
         shown = [m for m in path if not m.excluded]

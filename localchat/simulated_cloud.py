@@ -67,7 +67,7 @@ class CloudChild:
             return self._url
 
     async def _begin(self) -> str:
-        # It stops at the end of its standard input, which comes when this process ends, in whatever way.
+        # It stops at the end of its standard input, which comes when this process ends, in any way.
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as the child
         self._process = await asyncio.create_subprocess_exec(
             *(

@@ -9,10 +9,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
-from statistics import median
 from typing import TYPE_CHECKING
 
-from bandwidth_model.calibrate import predicted_s
+from bandwidth_model.calibrate import own_run
 from bandwidth_model.machine import on_battery, usable_cores
 from bandwidth_model.probe import Reading, from_json, probe_of, to_json
 from bandwidth_model.rates import (
@@ -51,8 +50,7 @@ class MachineSpeed:
         own = record.of(shape.identity, count) if shape else []
         if not own:
             return rates
-        ratio = median(predicted_s(run_from(each), rates) / each.token_s for each in own)
-        return adjusted(rates, ratio, sum(len(each.seconds) for each in own))
+        return adjusted(rates, [own_run(run_from(each), rates, len(each.seconds)) for each in own])
 
     def _general_rates(self, count: int, record: Record) -> Rates:
         if calibration := record.nearest(count):

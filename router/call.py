@@ -6,8 +6,11 @@ Owns nothing but the collecting. The path fills it, the checks and the ledger re
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
+from router.consent import PrivacyAction
 from router.decision import CacheLabel, Confidence, Decision, Turn, Verdict
 from router.errors import RouterError
 from router.request import (
@@ -20,15 +23,20 @@ from router.request import (
     Judged,
     Message,
     Reclassified,
+    Sampling,
     ToolCall,
 )
+
+if TYPE_CHECKING:  # a chat that stays here has no need of it
+    from router.privacy import Kind
 
 
 @dataclass(slots=True)
 class Call:
-    """``text`` is the answer without its reasoning. ``shielded`` says what of a payload that left
-    was taken out or let through, in words; "" where nothing was found. ``cannot_here``: this
-    machine has tried and is not able to answer.
+    """``text`` is the answer without its reasoning. ``privacy_found`` counts what stood in a payload
+    that was to leave. ``sent`` are the parameters as they left. ``avoided_usd`` is what an answer
+    from the cache cost when it was given; ``paid_usd`` what a cloud is owed, None where none was
+    asked or nobody knows. ``cannot_here``: this machine has tried and is not able to answer.
 
     Instants are those of ``time.monotonic``; ``started_at`` is Unix time.
     """
@@ -43,7 +51,12 @@ class Call:
     hand_offs: tuple[HandedOff, ...] = ()
     tool_calls: int = 0
     verdicts: tuple[Verdict, ...] = ()
-    shielded: str = ""
+    privacy_action: PrivacyAction = ""
+    privacy_found: Mapping[Kind, int] = field(default_factory=dict)
+    cache_guards: tuple[str, ...] = ()
+    sent: Sampling | None = None
+    avoided_usd: float | None = None
+    paid_usd: float | None = None
     finished: Finished | None = None
     error: RouterError | None = None
     recorded: bool = False

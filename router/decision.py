@@ -32,7 +32,8 @@ class Turn:
 class Estimate:
     """What an answer by one route is expected to take; None where nobody knows.
 
-    ``ttft_s`` and ``total_s`` run from sending; ``cost_usd`` is 0 on this machine.
+    ``ttft_s`` and ``total_s`` run from sending; ``cost_usd`` is 0 on this machine. ``simulated``:
+    nobody is really asked, times and money are those of a GPU that does not exist.
     """
 
     route: Route
@@ -40,6 +41,7 @@ class Estimate:
     ttft_s: float | None = None
     total_s: float | None = None
     cost_usd: float | None = None
+    simulated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,8 @@ class Decision:
     """Which route was taken, by which model, and why, in words for a person.
 
     ``difficulty`` is the probability that the cloud's answer is better than this machine's;
-    ``expected`` what this route is expected to take.
+    ``expected`` what this route is expected to take. ``refusal``, where it is not "": nothing may
+    be sent anywhere, what ``route`` was asked for, and why not, with the next step.
     """
 
     route: Route
@@ -64,6 +67,7 @@ class Decision:
     alternatives: tuple[Alternative, ...] = ()
     difficulty: float | None = None
     expected: Estimate | None = None
+    refusal: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +75,16 @@ class Confidence:
     """How far the beginning of a local answer is to be trusted, from ``tokens`` of its scores.
 
     ``p_wrong`` is calibrated; from ``threshold`` on the answer is handed off.
-    ``rule_escalates`` is what the plain rule says: a top-token probability below 0.8.
+    ``rule_escalates`` is what the plain rule says: a mean token probability below 0.8.
+    ``calibrated``: the weights were fitted to this model, or to a person's verdicts on it; else
+    ``p_wrong`` is held nearer to one half.
     """
 
     p_wrong: float
     threshold: float
     tokens: int
     rule_escalates: bool
+    calibrated: bool = True
 
     @property
     def is_low(self) -> bool:

@@ -1,7 +1,8 @@
 """THE path of a request: decide, leave or stay, judge, check, record; every surface takes it.
 
 Knows which step comes next; what a step decides is that step's own business. Without an
-:class:`Elsewhere` there is no way off this machine: nothing of it is even constructed.
+:class:`Elsewhere` there is no way off this machine: nothing of it is even constructed, and
+while every answer is to come from here it is not either.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ from typing import Protocol
 
 from router.backend import Backend
 from router.call import Call
-from router.decision import Confidence, Decision, Turn, Verdict
+from router.decision import Decision, Turn, Verdict
 from router.errors import (
     BackendCrashed,
     CloudError,
     ContextOverflow,
     ModelUnavailable,
+    OverBudget,
     RouterError,
     Withheld,
 )
@@ -30,7 +32,6 @@ from router.request import (
     Failed,
     Finished,
     HandedOff,
-    Judged,
     Recorded,
     Routed,
     Validated,
@@ -47,13 +48,8 @@ class Gate(Protocol):
     @property
     def hands_off(self) -> bool: ...
 
-    @property
-    def confidence(self) -> Confidence | None:
-        """None until it is judged."""
-        ...
-
-    def take(self, event: Event) -> Iterable[Event]:
-        """What may be shown after ``event``, in order; nothing while it is held back."""
+    def feed(self, event: Event) -> Iterable[Event]:
+        """What may be shown after ``event``, in order, Judged among it; nothing while it is held back."""
         ...
 
 
@@ -72,11 +68,11 @@ class Chooser(Protocol):
         """Raises a RouterError where neither way can answer."""
         ...
 
-    def gate(self, decision: Decision, turn: Turn) -> Gate | None:
+    def gate(self, call: Call) -> Gate | None:
         """What judges the beginning of a local answer; None: nobody does."""
         ...
 
-    def may_leave(self, turn: Turn) -> bool:
+    def may_leave(self, call: Call) -> bool:
         """Whether an answer begun here may be handed off."""
         ...
 
@@ -94,8 +90,8 @@ class Elsewhere:
 
 
 Check = Callable[[Call], tuple[Verdict, ...]]
-Record = Callable[[Call], int | None]
-"""Keeps a call's story and returns its number; None where it could not be kept. Never raises."""
+Record = Callable[[Call], str]
+"""Keeps a call's story under the name it returns. Never waits, never raises."""
 
 
 class Dispatch:
@@ -105,14 +101,15 @@ class Dispatch:
         self,
         local: Backend,
         forecaster: Forecaster | None = None,
-        elsewhere: Elsewhere | None = None,
+        elsewhere: Callable[[], Elsewhere] | None = None,
         check: Check | None = None,
         record: Record | None = None,
     ) -> None:
-        """Each part that is None is a step left out."""
+        """Each part that is None is a step left out. ``elsewhere`` is called when it is first needed."""
         self._local = local
         self._prediction = Prediction(forecaster) if forecaster else None
-        self._elsewhere = elsewhere
+        self._open_elsewhere = elsewhere
+        self._elsewhere: Elsewhere | None = None
         self._check, self._record = check, record
 
     async def stream(self, request: ChatRequest, turn: Turn = LOCAL) -> AsyncGenerator[Event, None]:
@@ -138,8 +135,14 @@ class Dispatch:
 
     async def decide(self, request: ChatRequest, turn: Turn) -> Decision:
         """Which way it would go, without going. Raises a RouterError where there is none."""
-        if self._elsewhere is None:
+        if self._open_elsewhere is None:
             return Decision("local", self._local.model, ("This is the only model configured.",))
+        if turn.pinned:
+            return Decision("local", self._local.model, ("This conversation is kept on this machine.",))
+        if turn.mode == "local":
+            return Decision("local", self._local.model, ("Every answer is to come from this machine.",))
+        if self._elsewhere is None:
+            self._elsewhere = self._open_elsewhere()
         return await self._elsewhere.chooser.choose(request, turn)
 
     async def _answered(self, call: Call) -> AsyncGenerator[Event, None]:
@@ -155,21 +158,17 @@ class Dispatch:
 
     async def _here(self, call: Call) -> AsyncGenerator[Event, None]:
         """A local answer; what this machine cannot do, or begins unsurely, goes on elsewhere."""
-        assert call.decision
-        gate = self._elsewhere.chooser.gate(call.decision, call.turn) if self._elsewhere else None
+        gate = self._gate(call)
         try:
             async with aclosing(self._local_answer(call)) as events:
                 async for event in events:
-                    for shown in gate.take(event) if gate else (event,):
+                    for shown in gate.feed(event) if gate else (event,):
                         yield shown
                     if gate and gate.hands_off:
                         break
                 else:
                     return
-            assert gate
-            assert gate.confidence
-            yield Judged(gate.confidence)
-            why = f"After {gate.confidence.tokens} tokens it was unsure of itself."
+            why = f"After {call.confidence.tokens if call.confidence else 0} tokens it was unsure of itself."
         except CANNOT_HERE as error:
             call.cannot_here = True
             if call.text or not self._may_hand_off(call):
@@ -187,12 +186,15 @@ class Dispatch:
         # What follows a schema or grammar is taken word for word: a mark in it is data.
         return answer if call.request.response_format else separate_reasoning(answer)
 
+    def _gate(self, call: Call) -> Gate | None:
+        if self._elsewhere is None or not _in_question(call.turn):
+            return None
+        return self._elsewhere.chooser.gate(call)
+
     def _may_hand_off(self, call: Call) -> bool:
-        return (
-            self._elsewhere is not None
-            and not call.hand_offs
-            and self._elsewhere.chooser.may_leave(call.turn)
-        )
+        if self._elsewhere is None or not _in_question(call.turn) or call.hand_offs:
+            return False
+        return self._elsewhere.chooser.may_leave(call)
 
     # -- elsewhere
 
@@ -204,11 +206,11 @@ class Dispatch:
                 async for event in events:
                     yield event
             return
-        except (CloudError, Withheld) as error:
+        except (CloudError, Withheld, OverBudget) as error:
             if not call.can_go_on_here:
                 raise
             failure = error
-        yield HandedOff("cloud", "local", failure.message, kept=bool(call.text))
+        yield HandedOff("cloud", "local", failure.message, kept=len(call.text))
         async with aclosing(self._local_answer(call)) as events:
             async for event in events:
                 yield event
@@ -221,14 +223,13 @@ class Dispatch:
         if self._check:
             call.verdicts = self._check(call)
             events.append(Validated(call.verdicts))
-        entry = self._kept(call)
-        if entry is not None:
+        if entry := self._kept(call):
             events.append(Recorded(entry))
         return events
 
-    def _kept(self, call: Call) -> int | None:
+    def _kept(self, call: Call) -> str:
         if self._record is None or call.recorded:
-            return None
+            return ""
         call.recorded = True
         return self._record(call)
 
@@ -237,3 +238,8 @@ class Dispatch:
         self._kept(call)
         if self._elsewhere:
             self._elsewhere.chooser.ended(call)
+
+
+def _in_question(turn: Turn) -> bool:
+    """Whether the answer may come from elsewhere."""
+    return turn.mode != "local" and not turn.pinned

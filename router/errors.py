@@ -68,8 +68,24 @@ class InvalidSimulation(RouterError):
     """A simulation was asked for that cannot be run: its file, its numbers or their combination."""
 
 
+class Refused(RouterError):
+    """The cloud was asked for and may not be asked: the reason is one that only a person can lift."""
+
+
+class OverBudget(RouterError):
+    """It might have cost more than is left to spend. Nothing was sent."""
+
+
 class Withheld(RouterError):
     """What would have left this machine holds what a person keeps on it. Nothing was sent."""
+
+
+class InvalidRules(RouterError):
+    """The file with rules for answers cannot be used. ``str()`` names the rule and what is wrong with it."""
+
+
+class LedgerError(RouterError):
+    """The record of answers cannot be read or written. No answer depends on it."""
 
 
 class TooLarge(InvalidRequest):
@@ -145,3 +161,11 @@ class CloudMalformed(CloudError):
 
 class CloudResting(CloudError):
     """It failed several times in a row and is left alone for a while. Nothing was sent."""
+
+
+class CacheUnavailable(RouterError):
+    """The store of answers cannot be used. Questions go to the cloud as if there were none."""
+
+
+class EmbedderUnavailable(RouterError):
+    """What recognises paraphrases is missing or not the one that was measured. Exact repeats still hit."""

@@ -10,7 +10,7 @@ A stream of events for one request reads, in order::
     (Notice | Progress | Delta | Reclassified | ToolCall)*  Validated?  Recorded?  Finished | Failed
 
 exactly one of the last two ends it. After a HandedOff another route goes on as if from the
-beginning, though text that was sent before stays where ``kept``; no route is taken thrice.
+beginning, though text that was sent before stays; no route is taken thrice.
 A model on this machine sends its first Progress of the stage "prefill" before it computes
 anything: ``done`` of it was cached, ``total`` is the whole prompt.
 """
@@ -183,12 +183,12 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class HandedOff:
-    """Another route goes on. ``kept``: what was shown before stays, marked as unfinished."""
+    """Another route goes on, after the first ``kept`` characters of the answer, which stay."""
 
     source: Route
     target: Route
     why: str
-    kept: bool = False
+    kept: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +227,8 @@ class Forecast:
     ``bytes_per_token`` what a token reads there, weights and cache; ``terms`` are the
     seconds of one token by where they go. ``prefill_s`` is for what is not cached, and
     ``ttft_s`` adds the first token. ``basis`` is one thing it rests on each, in words;
-    ``verify`` the command that measures the same.
+    ``verify`` the command that measures the same. ``guessed``: nothing is known of this
+    machine, so that a measured rate says how far it is from others, not how good this was.
     """
 
     tier: Tier
@@ -245,9 +246,15 @@ class Forecast:
     terms: DecodeTerms
     basis: tuple[str, ...]
     verify: str
+    guessed: bool = False
 
-    def error_percent(self, measured_tokens_per_s: float) -> float:
-        """How far a measured decode rate lies above (+) or below (-) the predicted one."""
+    def error_percent(self, measured_tokens_per_s: float) -> float | None:
+        """How far a measured decode rate lies above (+) or below (-) the predicted one.
+
+        None where that was a guess.
+        """
+        if self.guessed:
+            return None
         return 100 * (measured_tokens_per_s / self.decode_tokens_per_s - 1)
 
 
@@ -314,7 +321,7 @@ class Reclassified:
 class Recorded:
     """The ledger keeps this answer's story under ``entry``; comes just before Finished."""
 
-    entry: int
+    entry: str
 
 
 @dataclass(frozen=True, slots=True)

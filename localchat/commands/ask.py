@@ -219,7 +219,7 @@ class _Plain:
             case Notice(text):
                 self._clear_status()
                 _tell(text)
-            case HandedOff(_, target, why):
+            case HandedOff(_, target, why, _):
                 self._clear_status()
                 self._end_line()
                 _tell(f"going on {'in the cloud' if target == 'cloud' else 'on this machine'}: {why}")

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from localchat.speed import MachineSpeed
 
 
+HEADS = ((9, 3, 64), (32, 8, 64), (12, 2, 128), (16, 8, 128))
+"""Query heads, cached heads and their length: of the default model, and as others have them."""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
     parser.add_argument("--forget", action="store_true", help="remove the record")
@@ -71,20 +75,17 @@ def show(speed: MachineSpeed) -> None:
 
 
 def _rates(known: Calibration) -> Iterator[str]:
+    from bandwidth_model.attention import Attention
+    from bandwidth_model.attention_cost import attention_work, seconds
+
     for kind, rate in sorted(known.stream_bytes_per_s.items()):
         prefill = known.prefill_by_quantization.get(kind)
         prompts = f"   prompts {prefill / 1e9:6.0f} GFLOP/s" if prefill else ""
         yield f"{kind:6} weights {rate / 1e9:6.1f} GB/s{prompts}"
-    cache = [
-        f"{rate / 1e9:.1f} GB/s {what}"
-        for rate, what in (
-            (known.kv_bytes_per_s, "of cache"),
-            (known.kv_query_bytes_per_s, "for query heads"),
-        )
-        if rate != inf
-    ]
-    if cache:
-        yield f"context {', '.join(cache)}"
+    for heads, kv_heads, length in HEADS:
+        one = Attention(heads, kv_heads, length, length)
+        nanoseconds = 1e9 * seconds(attention_work(one, 1, "F16", 1), known.attention) / heads
+        yield f"context {nanoseconds:6.1f} ns a token, layer and query head, {heads} / {kv_heads} of {length}"
     yield f"fixed   {known.layer_s * 1e6:.1f} µs a layer, {known.token_s * 1e6:.0f} µs a token"
     yield f"80 % of measured speeds are {known.low:.2f} to {known.high:.2f} of what this fit says"
 

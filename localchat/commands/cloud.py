@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from localchat.compose import CloudPlan, build_simulated_cloud
+    from localchat.compose.clouds import CloudPlan, build_simulated_cloud
     from localchat.paths import find_paths
     from localchat.settings import load_settings
     from router.errors import InvalidSimulation

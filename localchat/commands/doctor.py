@@ -156,7 +156,7 @@ def _settings(paths: Paths) -> Iterator[Finding]:
 
 def _cloud(cloud: CloudSettings) -> Iterator[Finding]:
     """Where questions could go and where the key comes from. It is not shown, nor the cloud asked."""
-    from localchat.compose import cloud_key, cloud_target
+    from localchat.compose.clouds import cloud_key, cloud_target
     from router.errors import CloudError
 
     try:

@@ -39,7 +39,7 @@ def lines(found: Estimate, typed: str) -> Iterator[str]:
     yield from memory_lines(found.split, found.hardware)
     if found.verdict.status == "does not fit":
         yield _labelled("", "with enough memory the speeds above would hold")
-    basis = found.hardware[0].basis or TIER_MEANS[found.tier]
+    basis = (found.tier == "datasheet" and found.hardware[0].basis) or TIER_MEANS[found.tier]
     yield _labelled("certainty", f"{found.tier}: {basis}")
     yield _labelled("", "80 % of measured speeds lie between the two figures")
     yield from _rests_on(found)

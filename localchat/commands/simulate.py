@@ -7,22 +7,22 @@ Owns flags, the table for people and the JSON; the simulation is router.simcloud
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from localchat.commands import simulate_additions, simulate_batching, simulate_study
-from localchat.errors import LocalchatError, UsageError
+from localchat.commands.per_request import each_request
+from localchat.commands.simulate_numbers import OF_A_RUN, check_numbers
+from localchat.errors import UsageError
 from localchat.flags import INTERRUPTED
 
 if TYPE_CHECKING:
     from router.simcloud.deployment import Deployment
-    from router.simcloud.fleet import Fleet, Service
+    from router.simcloud.fleet import Fleet, Replica, Service
     from router.simcloud.metrics import Summary
     from router.simcloud.request import Completed, Job, Rejected
     from router.simcloud.retries import Retries, ValidSummary
@@ -84,6 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="these compute prompts, the others answers",
     )
+    add("--prefill-gpus", type=int, metavar="N", help="GPUs that share the model in each of these")
     add("--link", type=float, default=25.0, metavar="GB/S", help="between them, shared; default: %(default)s")
     add("--adapters", type=int, default=0, metavar="N", help="requests use N LoRA adapters in turn")
     add("--lora-rank", type=int, default=16, metavar="N", help="of each adapter, default: %(default)s")
@@ -115,18 +116,19 @@ def _run(args: argparse.Namespace) -> int:
     from router.simcloud.trace_files import open_trace
 
     began_s = time.process_time()
+    check_numbers(args, OF_A_RUN)
     trace = open_trace(args.requests, args.max_tokens)
     retries = simulate_additions.retries(args)
     if retries and (args.replicas > 1 or args.prefill_replicas or args.samples > 1):
         raise UsageError("Retries are simulated on one replica, with one sample.", "Leave out the others.")
-    with _each_request(args.per_request) as each:
+    with each_request(args.per_request, CSV_COLUMNS, _line) as each:
         deployment, jobs = _variants(args, _with_predictions(trace, args.predict, args.seed))
-        service = open_fleet(deployment, _fleet(args), each)
+        service = open_fleet(deployment, _fleet(args), each, _prefill(args, deployment))
         interrupted = _serve(service, jobs, trace.requests, retries)
     price = service.parts[0].recorder.usd_per_hour
-    summary = service.summary()
+    summary, replicas = service.summary(), service.replicas()
     valid = None if retries is None else retries.summary(summary, price)
-    _print(summary, valid, time.process_time() - began_s, args.json, interrupted)
+    _print(summary, replicas, valid, time.process_time() - began_s, args.json, interrupted)
     if not interrupted:
         return 0
     ended = summary.completed + summary.rejected
@@ -157,6 +159,17 @@ def _fleet(args: argparse.Namespace) -> Fleet:
     from router.simcloud.fleet import Fleet
 
     return Fleet(args.replicas, args.balancer, args.prefill_replicas, args.link * 1e9)
+
+
+def _prefill(args: argparse.Namespace, deployment: Deployment) -> Deployment | None:
+    """What a prefill replica is, where it differs from the others."""
+    from dataclasses import replace
+
+    if args.prefill_gpus is None:
+        return None
+    if not args.prefill_replicas:
+        raise UsageError("--prefill-gpus says what prefill replicas are.", "Give --prefill-replicas.")
+    return replace(deployment, gpus=args.prefill_gpus)
 
 
 def _variants(args: argparse.Namespace, jobs: Iterable[Job]) -> tuple[Deployment, Iterable[Job]]:
@@ -191,9 +204,12 @@ def _with_predictions(jobs: Iterable[Job], how: str | None, seed: int) -> Iterab
     if how == "oracle":
         return predicted(jobs, oracle)
     try:
-        return predicted(jobs, noisy(float(how), seed))
-    except ValueError as error:
-        raise UsageError("--predict is oracle or a number, the spread of the error.") from error
+        spread = float(how)
+    except ValueError:
+        spread = -1.0
+    if not 0 <= spread < 100:
+        raise UsageError(f"--predict {how}: it is oracle, or the spread of the error, from 0 on.")
+    return predicted(jobs, noisy(spread, seed))
 
 
 def _deployment(args: argparse.Namespace) -> Deployment:
@@ -229,22 +245,6 @@ def _deployment(args: argparse.Namespace) -> Deployment:
     )
 
 
-@contextmanager
-def _each_request(path: Path | None) -> Iterator[Callable[[Completed | Rejected], None] | None]:
-    """What writes a request's line when it ends."""
-    if path is None:
-        yield None
-        return
-    try:
-        file = path.open("w", encoding="utf-8", newline="")
-    except OSError as error:
-        raise LocalchatError(f"{path}: {error.strerror}.") from error
-    with file:
-        lines = csv.writer(file)
-        lines.writerow(CSV_COLUMNS)
-        yield lambda outcome: lines.writerow(_line(outcome))
-
-
 def _line(outcome: Completed | Rejected) -> list[object]:
     from router.simcloud.request import Completed
 
@@ -258,17 +258,27 @@ def _line(outcome: Completed | Rejected) -> list[object]:
 
 
 def _print(
-    summary: Summary, valid: ValidSummary | None, cpu_s: float, as_json: bool, interrupted: bool
+    summary: Summary,
+    replicas: list[Replica],
+    valid: ValidSummary | None,
+    cpu_s: float,
+    as_json: bool,
+    interrupted: bool,
 ) -> None:
+    from localchat.commands.simulate_replicas import replica_dicts, replica_lines
+
     if as_json:
-        answers = {} if valid is None else {"valid_answers": valid.as_dict()}
-        shown = {**summary.as_dict(), **answers, "cpu_s": cpu_s, "interrupted": interrupted}
+        more: dict[str, object] = {} if valid is None else {"valid_answers": valid.as_dict()}
+        more |= replica_dicts(replicas)
+        shown = {**summary.as_dict(), **more, "cpu_s": cpu_s, "interrupted": interrupted}
         print(json.dumps(shown, indent=2))
         return
     for line in _table(summary, cpu_s):
         print(line)
     if valid is not None:
         print("\n".join(_valid(valid)))
+    for line in replica_lines(replicas):
+        print(line)
 
 
 def _valid(valid: ValidSummary) -> Iterator[str]:
@@ -282,7 +292,8 @@ def _valid(valid: ValidSummary) -> Iterator[str]:
 
 
 def _table(summary: Summary, cpu_s: float) -> Iterator[str]:
-    yield f"{'seconds':<26}{'mean':>10}{'p50':>10}{'p90':>10}{'p99':>10}"
+    from localchat.commands.table import quantiles
+
     rows = (
         ("time to first token", summary.ttft_s),
         ("per further token", summary.tpot_s),
@@ -290,9 +301,7 @@ def _table(summary: Summary, cpu_s: float) -> Iterator[str]:
         ("in the queue", summary.queue_s),
         ("end to end", summary.e2e_s),
     )
-    for label, latency in rows:
-        values = (latency.mean, latency.p50, latency.p90, latency.p99)
-        yield f"{label:<26}" + "".join(f"{'-' if v is None else f'{v:.4g}':>10}" for v in values)
+    yield from quantiles("seconds", ((label, latency.all) for label, latency in rows))
     yield ""
     yield f"{'output tokens/s':<26}{summary.output_tokens_per_s:>10,.1f}"
     yield f"{'completed, rejected':<26}{summary.completed:>10,}{summary.rejected:>10,}"

@@ -7,17 +7,19 @@ Imports nothing heavy before it runs.
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import random
+import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from localchat.commands.per_request import each_request
 from localchat.commands.simulate_additions import sizes
-from localchat.errors import LocalchatError, UsageError
+from localchat.commands.simulate_numbers import OF_BATCHING, check_numbers
+from localchat.errors import UsageError
+from localchat.flags import INTERRUPTED
 
 if TYPE_CHECKING:
     from router.simcloud.dynamic.batch_cost import BatchCost
@@ -72,26 +74,49 @@ def add_arguments(actions: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from router.simcloud.dynamic.server import Server
     from router.simcloud.gpu import find_gpu
 
     began_s = time.process_time()
+    check_numbers(args, OF_BATCHING)
     repository = _repository(args)
     price = find_gpu(args.gpu).usd_per_hour if args.usd_per_hour is None else args.usd_per_hour
     report = _report(args, repository, price)
-    with _each_request(args.per_request) as write:
+    interrupted = _serve(args, repository, report)
+    summary, cpu_s = report.summary(), time.process_time() - began_s
+    if args.json:
+        print(json.dumps({**summary.as_dict(), "cpu_s": cpu_s, "interrupted": interrupted}, indent=2))
+    else:
+        print("\n".join(_table(summary, cpu_s)))
+    if not interrupted:
+        return 0
+    ended = summary.answered + sum(summary.rejected.values())
+    print(f"localchat: Interrupted after {ended:,} requests.", file=sys.stderr)
+    return INTERRUPTED
+
+
+def _serve(args: argparse.Namespace, repository: Repository, report: Report) -> bool:
+    """Whether somebody interrupted it."""
+    from localchat.commands.progress_bar import progress_bar
+    from router.simcloud.dynamic.server import Server
+
+    draw = random.Random(args.seed)
+    jobs, total = _jobs(args, draw)
+    with (
+        each_request(args.per_request, CSV_COLUMNS, _line) as write,
+        progress_bar("simulating") as progress,
+    ):
 
         def each(outcome: Outcome) -> None:
             report.add(outcome)
-            write(outcome)
+            progress(min(1.0, (outcome.request.id + 1) / total))
+            if write is not None:
+                write(outcome)
 
-        Server(repository, _calls(args), each).run()
-    summary, cpu_s = report.summary(), time.process_time() - began_s
-    if args.json:
-        print(json.dumps({**summary.as_dict(), "cpu_s": cpu_s}, indent=2))
-    else:
-        print("\n".join(_table(summary, cpu_s)))
-    return 0
+        try:
+            Server(repository, _calls(args, jobs, draw), each).run()
+        except KeyboardInterrupt:
+            return True
+    return False
 
 
 def _report(args: argparse.Namespace, repository: Repository, price: float | None) -> Report:
@@ -143,43 +168,30 @@ def _cost(args: argparse.Namespace, name: str) -> BatchCost:
     return EncoderBatch(find_encoder(name), gpu)
 
 
-def _calls(args: argparse.Namespace) -> Iterator[Call]:
+def _calls(args: argparse.Namespace, jobs: Iterable[Job], draw: random.Random) -> Iterator[Call]:
     from dataclasses import replace
 
     from router.simcloud.dynamic.repository import Call
 
-    draw = random.Random(args.seed)
     models = _named(args)
-    for number, job in enumerate(_jobs(args, draw)):
+    for number, job in enumerate(jobs):
         name, version = models[number % len(models)]
         request = replace(job.request, priority=0 if draw.random() < args.urgent else 1)
         yield Call(replace(job, request=request), name, version)
 
 
-def _jobs(args: argparse.Namespace, draw: random.Random) -> Iterable[Job]:
+def _jobs(args: argparse.Namespace, draw: random.Random) -> tuple[Iterable[Job], int]:
+    """And how many they are."""
     from router.simcloud.trace_files import open_trace
     from router.simcloud.workload import fixed, open_loop, poisson
 
     if args.requests is not None:
-        return open_trace(args.requests, 0)
+        trace = open_trace(args.requests, 0)
+        return trace, trace.requests
     if min(args.tokens, args.output_tokens, args.count) < 1:
         raise UsageError("--tokens, --output-tokens and --count are at least 1.")
-    return open_loop(poisson(args.rate, draw), fixed(args.tokens, args.output_tokens), args.count, draw)
-
-
-@contextmanager
-def _each_request(path: Path | None) -> Iterator[Callable[[Outcome], None]]:
-    if path is None:
-        yield lambda outcome: None
-        return
-    try:
-        file = path.open("w", encoding="utf-8", newline="")
-    except OSError as error:
-        raise LocalchatError(f"{path}: {error.strerror}.") from error
-    with file:
-        lines = csv.writer(file)
-        lines.writerow(CSV_COLUMNS)
-        yield lambda outcome: lines.writerow(_line(outcome))
+    lengths = fixed(args.tokens, args.output_tokens)
+    return open_loop(poisson(args.rate, draw), lengths, args.count, draw), args.count
 
 
 def _line(outcome: Outcome) -> list[object]:
@@ -194,10 +206,10 @@ def _line(outcome: Outcome) -> list[object]:
 
 
 def _table(summary: BatchingSummary, cpu_s: float) -> Iterator[str]:
-    yield f"{'milliseconds':<26}{'mean':>10}{'p50':>10}{'p90':>10}{'p99':>10}"
-    for label, latency in (("in the queue", summary.queue_s), ("until answered", summary.latency_s)):
-        values = (latency.mean, latency.p50, latency.p90, latency.p99)
-        yield f"{label:<26}" + "".join(f"{'-' if v is None else f'{1000 * v:.4g}':>10}" for v in values)
+    from localchat.commands.table import quantiles
+
+    rows = (("in the queue", summary.queue_s.all), ("until answered", summary.latency_s.all))
+    yield from quantiles("milliseconds", rows, 1000)
     yield ""
     yield f"{'requests/s':<26}{summary.requests_per_s:>10,.1f}"
     if summary.output_tokens_per_s > summary.requests_per_s:

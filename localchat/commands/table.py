@@ -19,6 +19,16 @@ def table(rows: Iterable[Sequence[str]], right: Collection[int] = ()) -> Iterato
         yield "  ".join(cells).rstrip()
 
 
+def quantiles(
+    unit: str, rows: Iterable[tuple[str, Sequence[float | None]]], scale: float = 1.0
+) -> Iterator[str]:
+    """Lines of mean, p50, p90 and p99, each times ``scale``; a dash where there is none."""
+    yield f"{unit:<26}{'mean':>10}{'p50':>10}{'p90':>10}{'p99':>10}"
+    for label, values in rows:
+        cells = ("-" if value is None else f"{scale * value:.4g}" for value in values)
+        yield f"{label:<26}" + "".join(f"{cell:>10}" for cell in cells)
+
+
 def figures(value: float) -> str:
     """A number in three digits or so, as far as predictions go."""
     if value >= 100:

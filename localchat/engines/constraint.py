@@ -52,6 +52,21 @@ class Constraint:
             raise _refused(self._wanted, self._matcher.get_error())
 
 
+def matches(wanted: ResponseFormat, text: str) -> bool:
+    """Whether ``text`` as a whole is one that ``wanted`` allows; takes time in proportion to its length.
+
+    Of a JSON schema it wants the order of properties too. Raises InvalidRequest when
+    ``wanted`` does not compile.
+    """
+    from llguidance import LLMatcher, LLTokenizer
+
+    matcher = LLMatcher(LLTokenizer("byte"), _grammar(wanted), log_level=0)
+    if matcher.is_error():
+        raise _refused(wanted, matcher.get_error())
+    data = list(text.encode("utf-8", "replace"))
+    return bool(matcher.try_consume_tokens(data) == len(data) and matcher.is_accepting())
+
+
 def _grammar(wanted: ResponseFormat) -> str:
     from llguidance import LLMatcher
 

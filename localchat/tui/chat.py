@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     from localchat.compose import Program
 
 TYPING_PAUSES_AFTER_S = 0.5
-HINTS = "enter send  esc stop  ^o conversations  ^p commands  f5 who answers  f1 help"
+HINTS = "enter send  esc stop  ^o conversations  ^p commands  f5 route  f1 help"
 WELCOME = """\
-Everything stays on this machine.
+{where}
 
 / for commands   @ to attach a file   ctrl+o for earlier conversations"""
 
@@ -110,6 +110,8 @@ class ChatScreen(Screen[None]):
         self._chips.display = False
         self.prompt.focus()
         self.turns.show_model()
+        if self.program.routing:
+            self.program.routing.ask_person = self.routes.ask_before_leaving
         self.routes.show()
         self.call_after_refresh(self._after_first_paint)
 
@@ -142,7 +144,7 @@ class ChatScreen(Screen[None]):
         self.show_title()
         self.routes.show()
         self.turns.show_usage(messages)
-        await self.transcript.show(messages, WELCOME)
+        await self.transcript.show(messages, WELCOME.format(where=self.routes.promise()))
 
     async def idle(self) -> bool:
         """Stop a running turn: what comes next changes where the conversation stands."""
@@ -285,7 +287,7 @@ class ChatScreen(Screen[None]):
     async def run_command(self, call: Call) -> None:
         await self._commands.run(call)
 
-    async def action_message(self, key: str, *arguments: int) -> None:
+    async def action_message(self, key: str, *arguments: int | bool) -> None:
         try:
             outcome = getattr(self.message_keys, key)(*arguments)
             if outcome is not None:

@@ -18,6 +18,7 @@ from localchat.tui.commands import Call, suggestion
 from localchat.tui.help import HelpPanel
 from localchat.tui.panel import Confirm
 from localchat.tui.safe_text import one_line
+from router.errors import RouterError
 from router.request import ResponseFormat
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class CommandRunner:
             return
         try:
             await getattr(self, f"do_{call.name}")(call.argument)
-        except LocalchatError as error:
+        except (LocalchatError, RouterError) as error:
             self._chat.notify_error(error)
 
     async def do_help(self, _: str) -> None:
@@ -80,7 +81,12 @@ class CommandRunner:
         await self._chat.message_keys.redo()
 
     async def do_why(self, _: str) -> None:
-        self._chat.message_keys.why()
+        await self._chat.message_keys.why()
+
+    async def do_preview(self, text: str) -> None:
+        if not text:
+            raise UsageError("/preview needs the message it is about.")
+        self._chat.routes.preview(text)
 
     async def do_pin(self, _: str) -> None:
         self._chat.routes.pin()

@@ -35,6 +35,7 @@ COMMANDS = (
     Command("cloud", "[TEXT]", "Answer in the cloud: this message, or from now on", "f5"),
     Command("redo", "", "Ask the other side too, as a new branch"),
     Command("why", "", "Where the last answer came from, and what else it could have cost"),
+    Command("preview", "TEXT", "Exactly what would leave this machine with a message"),
     Command("pin", "", "Keep this conversation on this machine, whatever the mode"),
     Command("regenerate", "", "Answer again, as a new branch", "ctrl+r"),
     Command("edit", "", "Edit your last message, as a new branch"),

@@ -10,7 +10,10 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from localchat.card_text import estimate_text
 from localchat.tui.figures import band_text, seconds_text
+from localchat.tui.safe_text import one_line
+from router.decision import Decision
 from router.forecaster import PATIENCE_S, Aside
 from router.request import Forecast
 
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 BYTES_PER_TOKEN = 4  # of English in the vocabularies of today's models; other scripts take more tokens
 TEMPLATE_TOKENS = 10  # roles and marks around a message
 CLOCK_AFTER_S = 60  # a longer reply's end is told by the clock
+NOT_MEASURED = "speed not measured yet: localchat calibrate"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,7 @@ class Estimate:
 
     def typing_paused(self, typed: Typed) -> None:
         """``typed`` of no bytes: there is nothing to be sent."""
-        if typed.nbytes and self._chat.program.forecaster:
+        if typed.nbytes and (self._chat.program.forecaster or self._chat.routes.in_question):
             self._chat.run_worker(self._show(typed), group="estimate", exclusive=True)
         else:
             self._chat.turns.show_estimate(())
@@ -55,21 +59,42 @@ class Estimate:
             await self._aside.ask(forecaster.prepare)
 
     async def _show(self, typed: Typed) -> None:
-        forecaster = self._chat.program.forecaster
-        if forecaster is None or self._chat.turns.running:
+        if self._chat.turns.running:
             return
+        decision = await self._chat.routes.foreseen()
+        words = route_words(decision) if decision else ()
+        if decision is None or decision.route == "local":
+            words += await self._local(typed)
+        if not self._chat.turns.running:
+            self._chat.turns.show_estimate(words)
+
+    async def _local(self, typed: Typed) -> tuple[str, ...]:
+        forecaster = self._chat.program.forecaster
+        if forecaster is None:
+            return ()
         forecast = await self._aside.ask(
             lambda: forecaster.forecast(typed.prompt_tokens, typed.cached_tokens), PATIENCE_S
         )
-        if not self._chat.turns.running:
-            words = expected(forecast, self._chat.session.sampling.max_tokens) if forecast else ()
-            self._chat.turns.show_estimate(words)
+        return expected(forecast, self._chat.session.sampling.max_tokens) if forecast else ()
+
+
+def route_words(decision: Decision) -> tuple[str, ...]:
+    """``→ cloud``, its time and price, and why: the most important first."""
+    cost = estimate_text(decision.expected) if decision.expected and decision.route == "cloud" else ""
+    hard = f"difficulty {decision.difficulty:.0%}" if decision.difficulty is not None else ""
+    why = one_line(decision.reasons[0], 60) if decision.route == "cloud" and decision.reasons else ""
+    return tuple(filter(None, (f"→ {decision.route}", cost, hard, why)))
 
 
 def expected(
     forecast: Forecast, max_tokens: int | None = None, now_s: float | None = None
 ) -> tuple[str, ...]:
-    """First word, speed, and the end where it is bounded: ``done in ≈ 5 s``; the most important first."""
+    """First word, speed, and the end where it is bounded: ``done in ≈ 5 s``; the most important first.
+
+    A guess from other processors is not worth its figures: the first reply measures this one.
+    """
+    if forecast.guessed:
+        return (NOT_MEASURED,)
     first = f"≈ {seconds_text(forecast.ttft_s)} to the first word"
     speed = f"{band_text(forecast.low, forecast.high)} tokens/s"
     if max_tokens is None:

@@ -44,6 +44,7 @@ SELECTED = (
     ("r", "answer again, as a new branch"),
     ("o", "ask the other side too: cloud or this machine"),
     ("w", "where it came from, and why"),
+    ("+, -", "a good answer, a bad one: later ones are judged by it"),
     ("[, ]", "other branches"),
     ("x", "leave it out of the context, or take it back in"),
     ("f", "go on from here"),

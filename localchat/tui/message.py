@@ -251,9 +251,8 @@ class ReplyView(MessageView):
 
     def _rate_text(self, tokens_per_s: float) -> str:
         rate = f"{tokens_per_s:.1f} tokens/s"
-        if self._forecast is None:
-            return rate
-        return f"{rate}, {percent_text(self._forecast.error_percent(tokens_per_s))} of predicted"
+        error = self._forecast.error_percent(tokens_per_s) if self._forecast else None
+        return rate if error is None else f"{rate}, {percent_text(error)} of predicted"
 
     def _state_words(self) -> list[str]:
         again = "/continue or /regenerate"

@@ -66,11 +66,14 @@ class MessageKeys:
         else:
             self._chat.tell("There is nothing to answer again.")
 
+    def rate(self, good: bool) -> None:
+        self._chat.routes.rate(self.view, "good" if good else "bad")
+
     async def redo(self) -> None:
         await self._chat.routes.redo(self.view)
 
-    def why(self) -> None:
-        self._chat.routes.why(self.view)
+    async def why(self) -> None:
+        await self._chat.routes.why(self.view)
 
     async def switch(self, step: int) -> None:
         view = self.view

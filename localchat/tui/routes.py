@@ -6,15 +6,22 @@ leaves the machine. Decides nothing about a question: that is the router's busin
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, get_args
 
 from localchat.card import Card
+from localchat.card_text import marks, summary
+from localchat.errors import LocalchatError
 from localchat.tui.message import MessageView, ReplyView
-from router.decision import Mode
+from router.decision import Decision, Mode
+from router.errors import RouterError
 
 if TYPE_CHECKING:
     from localchat.tui.chat import ChatScreen
+    from router.consent import Consent, Departure
+    from router.ledger import LabelName
 
 MODES: tuple[Mode, ...] = get_args(Mode)
 _MEANING = {
@@ -39,6 +46,52 @@ class Routes:
         spent = cloud.spent_text() if cloud and mode not in ("local", "pinned here") else ""
         status = self._chat.status
         status.show(replace(status.status, mode=mode, spent=spent))
+
+    @property
+    def in_question(self) -> bool:
+        """Whether a question might go elsewhere."""
+        session = self._chat.session
+        return self._chat.program.cloud is not None and session.mode != "local" and not session.pinned
+
+    async def foreseen(self) -> Decision | None:
+        """Where what is being written would go; None where there is no question of it."""
+        text = self._chat.prompt.full_text
+        if not self.in_question or not text.strip():
+            return None
+        session = self._chat.session
+        with suppress(LocalchatError, RouterError):  # what is wrong is told when it is sent
+            return await session.dispatch.decide(session.request_if_sent(text), session.turn())
+        return None
+
+    def preview(self, text: str) -> None:
+        """Show exactly what would leave with ``text``."""
+        from localchat.tui.route_panels import PreviewPanel
+
+        cloud = self._chat.program.cloud
+        if cloud and self._may_leave():
+            departure = cloud.departure(self._chat.session.request_if_sent(text))
+            self._chat.app.push_screen(PreviewPanel(departure))
+
+    async def ask_before_leaving(self, departure: Departure) -> Consent:
+        """What a person decides of what was found; a closed panel keeps it here."""
+        from localchat.tui.route_panels import ConsentPanel
+
+        decided: asyncio.Future[Consent] = asyncio.get_running_loop().create_future()
+
+        def settle(consent: Consent | None) -> None:
+            if not decided.done():
+                decided.set_result(consent or "keep")
+
+        self._chat.app.push_screen(ConsentPanel(departure), settle)
+        return await decided
+
+    def promise(self) -> str:
+        """What a person may rely on as things stand."""
+        cloud = self._chat.program.cloud
+        if cloud is None or not self.in_question:
+            return "Everything stays on this machine."
+        what = "Hard questions go" if self._chat.session.mode == "auto" else "Every question goes"
+        return f"{what} to {cloud.name}. f5 changes that, /pin keeps a conversation here."
 
     def next_mode(self) -> None:
         at = MODES.index(self._chat.session.mode)
@@ -70,19 +123,34 @@ class Routes:
         card = view.stored.card
         mode: Mode = "local" if card and card.route == "cloud" else "cloud"
         if mode == "local" or self._may_leave():
+            if mode == "cloud":
+                self._label(card, "redone in the cloud")
             await self._chat.regenerate(view.stored, mode)
 
-    def why(self, view: MessageView | None) -> None:
+    def rate(self, view: MessageView | None, label: LabelName) -> None:
+        """Keep what a person says of an answer: later ones are judged by it."""
+        if view and self._label(view.stored.card, label):
+            self._chat.tell(f"Noted as a {label} answer.")
+        else:
+            self._chat.tell("This answer is not in the ledger.")
+
+    def _label(self, card: Card | None, label: LabelName) -> bool:
+        routing = self._chat.program.routing
+        if not (routing and card and card.entry):
+            return False
+        routing.label(card.entry, label)
+        return True
+
+    async def why(self, view: MessageView | None) -> None:
+        from localchat.tui.route_panels import StoryPanel
+
         card = view.stored.card if view else None
         if card is None:
             self._chat.tell("It was not recorded where this came from.")
-        else:
-            self._open_story(card)
-
-    def _open_story(self, card: Card) -> None:
-        from localchat.tui.route_panels import StoryPanel
-
-        self._chat.app.push_screen(StoryPanel(card))
+            return
+        routing = self._chat.program.routing
+        lines = await asyncio.to_thread(routing.story, card.entry) if routing and card.entry else ()
+        self._chat.app.push_screen(StoryPanel(lines or [summary(card), *marks(card)]))
 
     def _set(self, mode: Mode) -> None:
         if mode != "local" and not self._may_leave():

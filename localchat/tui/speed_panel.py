@@ -27,6 +27,7 @@ REFRESH_EVERY_S = 1.0  # drawing takes from what is measured
 DIM = "$foreground 60%"
 LEAST_MS = 0.005  # less is shown as 0.00: parts that nobody observed are left out then
 
+GUESS_BASIS = "typical processors"
 NOTHING_YET = "Nothing has been predicted yet. It is when you send a message."
 
 
@@ -83,9 +84,9 @@ def _predicted(report: SpeedReport) -> Content:
     forecast = report.forecast
     assert forecast
     return _row(
-        "predicted",
+        "guessed" if forecast.guessed else "predicted",
         f"{forecast.decode_tokens_per_s:.1f} tokens/s",
-        f"{band_text(forecast.low, forecast.high)}, {forecast.tier}",
+        f"{band_text(forecast.low, forecast.high)}, {GUESS_BASIS if forecast.guessed else forecast.tier}",
     )
 
 
@@ -96,7 +97,8 @@ def _measured(report: SpeedReport) -> Content:
     if rate is None:
         return _row(name, "–", "nothing decoded yet" if report.live else "nothing decoded")
     where = "below" if rate < forecast.low else "above" if rate > forecast.high else "within"
-    note = f"{percent_text(forecast.error_percent(rate))}, {where} the band"
+    error = forecast.error_percent(rate)
+    note = "no prediction to compare with" if error is None else f"{percent_text(error)}, {where} the band"
     return _row(name, _rate(report), note)
 
 

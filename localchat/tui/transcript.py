@@ -57,6 +57,8 @@ class Transcript(VerticalScroll, Growing):
         Binding("left_square_bracket", "screen.message('switch', -1)", "Branch before"),
         Binding("right_square_bracket", "screen.message('switch', 1)", "Branch after"),
         Binding("o", "screen.message('redo')", "Ask the other side"),
+        Binding("plus", "screen.message('rate', True)", "A good answer"),
+        Binding("minus", "screen.message('rate', False)", "A bad answer"),
         Binding("w", "screen.message('why')", "Why this answer"),
         Binding("x", "screen.message('exclude')", "Leave out"),
         Binding("f", "screen.message('resume')", "Go on from here"),

@@ -27,7 +27,7 @@ from localchat.tui.message import ReplyView, view_of
 from localchat.tui.safe_text import displayable
 from localchat.tui.status import TokenRate, progress_text
 from router.errors import RouterError
-from router.request import Delta, Failed, Finished, Notice, Predicted, Progress, Reclassified
+from router.request import Delta, Failed, Finished, HandedOff, Notice, Predicted, Progress, Reclassified
 
 if TYPE_CHECKING:
     from localchat.tui.chat import ChatScreen
@@ -192,6 +192,10 @@ class Turns:
             case Reclassified() if view:
                 async with self._drawing:
                     await view.reclassify()
+            case HandedOff(_, target):
+                side = "the cloud" if target == "cloud" else "this machine"
+                self._say(f"going on with {side}")
+                self._chat.tell(f"Going on with {side}: {event.why}", "warning")
             case Notice():
                 self._chat.notify(displayable(event.text), markup=False)
             case Finished():
@@ -235,7 +239,7 @@ class Turns:
 
     def _say(self, state: str, tokens_per_s: float | None = None) -> None:
         forecast = self._turn.speed.forecast
-        band = band_text(forecast.low, forecast.high) if forecast else ""
+        band = band_text(forecast.low, forecast.high) if forecast and not forecast.guessed else ""
         status = self._status.status
         self._status.show(replace(status, state=state, tokens_per_s=tokens_per_s, predicted=band))
 

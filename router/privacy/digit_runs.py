@@ -7,19 +7,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 
 _GROUP = re.compile("[0-9]+")
 _GAPS = frozenset((" ", "  ", "-", ".", " - ", "/", ")", ") ", ")-", "(", " (", "-("))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Run:
     """``groups`` are (start, end) in ``text``; between them stands one of the gaps above."""
 
     text: str
     groups: tuple[tuple[int, int], ...]
+    lengths: tuple[int, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lengths", tuple([end - start for start, end in self.groups]))
 
     @property
     def start(self) -> int:
@@ -29,15 +32,11 @@ class Run:
     def end(self) -> int:
         return self.groups[-1][1]
 
-    @cached_property
-    def lengths(self) -> tuple[int, ...]:
-        return tuple(end - start for start, end in self.groups)
-
-    @cached_property
+    @property
     def digits(self) -> str:
         return "".join(self.text[start:end] for start, end in self.groups)
 
-    @cached_property
+    @property
     def gaps(self) -> tuple[str, ...]:
         inner = zip(self.groups, self.groups[1:], strict=False)
         return tuple(self.text[end:start] for (_, end), (start, _) in inner)

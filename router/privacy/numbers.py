@@ -51,11 +51,12 @@ def _card(part: Run) -> Hit:
 
 def _is_card(part: Run) -> bool:
     """Two of three: an issuer's prefix and length, the checksum, the word before it."""
-    known = _network(part.digits) != ""
+    digits = part.digits
+    known = _network(digits) != ""
     usual = part.lengths in _CARD_GROUPS or part.lengths in ((15,), (16,))
     if not (known or usual) or not part.stands_alone or not set(part.gaps) <= {" ", "  ", "-", "."}:
         return False
-    checks = luhn(part.digits)
+    checks = luhn(digits)
     if known and checks:
         return True
     return (known or checks) and usual and named(part.text, part.start, _CARD_WORD)

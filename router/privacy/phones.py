@@ -23,6 +23,7 @@ _BEFORE = re.compile(
     r"telefono?|handy|rufnummer|t[eé]l[eé]phone|portable|m[oó]vil|celular)\b",
     re.I,
 )
+_NO_PHONE_AFTER = frozenset("/=$€£#_")
 _WORD_BEFORE = 40  # characters in which it is looked for
 _DATE = re.compile(
     r"(?:19|20)\d\d[-./ ](?:0?[1-9]|1[0-2])[-./ ](?:0?[1-9]|[12]\d|3[01])(?:\D|$)"
@@ -53,8 +54,9 @@ def _phone_from(run: Run, first: int) -> int:
 
 
 def _stands_alone(part: Run) -> bool:
-    if part.before in ("/", "=", "$", "€", "£", "#", ":", "_") and part.before:
-        return part.before == ":" and not part.text[part.start - 2 : part.start - 1].isdecimal()
+    of_a_time = part.before == ":" and part.text[part.start - 2 : part.start - 1].isdecimal()
+    if of_a_time or part.before in _NO_PHONE_AFTER:
+        return False
     if part.stands_alone:
         return True
     return not part.before.isalnum() and _EXTENSION.match(part.text, part.end) is not None

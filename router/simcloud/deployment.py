@@ -76,7 +76,11 @@ def build(
         raise InvalidSimulation("There must be at least one GPU, and a link that carries something.")
     llm, gpu = find_llm(deployment.model), find_gpu(deployment.gpu)
     scheduler = deployment.scheduler
-    block_tokens = deployment.block_tokens or BLOCK_TOKENS.get(deployment.policy, 16)
+    block_tokens = deployment.block_tokens
+    if block_tokens is None:
+        block_tokens = BLOCK_TOKENS.get(deployment.policy, 16)
+    if block_tokens < 1:
+        raise InvalidSimulation(f"Blocks of {block_tokens} tokens hold nothing.", "Give at least 1.")
     blocks = deployment.kv_blocks
     if blocks is None:
         blocks = fitting_blocks(llm, gpu, deployment.gpus, block_tokens, _draft(deployment))

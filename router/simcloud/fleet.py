@@ -24,7 +24,7 @@ TAKES_AS_NEEDED = ("vllm", "sarathi", "vllm-old")
 """Policies that know adapters and several samples: those that take blocks as they are needed."""
 
 LINK_BYTES_PER_S = 25e9
-"""Between GPUs of two machines: 200 Gbit/s InfiniBand, as a p4d's or DGX A100's adapter has it."""
+"""Between GPUs of two machines: 200 Gbit/s InfiniBand, as a DGX A100's adapters have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,15 @@ class Fleet:
 Each = Callable[[Completed | Rejected], None]
 
 
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """One machine's own figures. ``computes``: prompts, answers, or both."""
+
+    number: int
+    computes: str
+    summary: Summary
+
+
 @dataclass(slots=True)
 class Service:
     """``parts`` by replica, ``prefill`` those of a prefill pool."""
@@ -58,6 +67,16 @@ class Service:
     def run(self, jobs: Iterable[Job], progress: Callable[[int, float], None] | None = None) -> None:
         self.over(jobs).run(progress)
 
+    def replicas(self) -> list[Replica]:
+        """Each by itself: what was sent to it, from the first that reached it to the last it ended."""
+        answers = "answers" if self.prefill else "both"
+        pools = ((self.prefill, "prompts"), (self.parts, answers))
+        return [
+            Replica(number, computes, parts.recorder.summary())
+            for pool, computes in pools
+            for number, parts in enumerate(pool)
+        ]
+
     def summary(self) -> Summary:
         total = self.ended
         for parts in self.parts:
@@ -67,7 +86,10 @@ class Service:
         return total.summary()
 
 
-def open_fleet(deployment: Deployment, fleet: Fleet, each: Each | None = None) -> Service:
+def open_fleet(
+    deployment: Deployment, fleet: Fleet, each: Each | None = None, prefill_as: Deployment | None = None
+) -> Service:
+    """``prefill_as``: what a prefill replica is, if not the same as the others."""
     balancer = find_balancer(fleet.balancer)
     parts = [build(deployment, each, place) for place in range(fleet.replicas)]
     cluster = Cluster([each.engine for each in parts], balancer)
@@ -76,7 +98,8 @@ def open_fleet(deployment: Deployment, fleet: Fleet, each: Each | None = None) -
         return Service(parts, [], ended, lambda jobs: Loop(cluster.engines, jobs, cluster.route))
     if deployment.swap_bytes_per_s is not None:
         raise InvalidSimulation("Apart, preempted sequences are computed again.", "Leave out --swap.")
-    prefill = [build(deployment, None, place, holds=True) for place in range(fleet.prefill_replicas)]
+    prompts = prefill_as or deployment
+    prefill = [build(prompts, None, place, holds=True) for place in range(fleet.prefill_replicas)]
     link = SharedLink(fleet.link_bytes_per_s, fleet.link_latency_s)
     pool = Cluster([each.engine for each in prefill], LeastLoaded())
     apart = Disaggregated(pool, cluster, link, find_llm(deployment.model).kv_bytes_per_token, ended)

@@ -53,11 +53,12 @@ _OWN = (
     " 32 sequences with 1024 tokens each, alone and beside a prompt"
 )
 _LIKE = "as the nearest measured card of its kind"
-_AWS = "price: AWS on demand, us-east-1, list of 2024"
+_AWS = "price: AWS on demand, us-east-1, 2024 (lower since)"
+_UNCHECKED = "price as we remember AWS's of 2024, not checked"
 
 GPUS: dict[str, tuple[str, float, float, float, float, float, float | None, str]] = {
     # name -> device, FLOPs, bandwidth, attention, mixed attention, overhead s, $/h, source
-    "a100": ("A100 80GB SXM", 0.64, 0.70, 0.70, 0.70, 0.0, 5.12, f"{_VIDUR}; {_AWS} (p4de, an eighth)"),
+    "a100": ("A100 80GB SXM", 0.64, 0.70, 0.70, 0.70, 0.0, 5.12, f"{_VIDUR}; {_UNCHECKED} (p4de, an eighth)"),
     "a100-40gb": ("A100 40GB", 0.64, 0.70, 0.70, 0.70, 0.0, 4.10, f"{_LIKE}; {_AWS} (p4d, an eighth)"),
     "h100": (
         "H100 SXM",
@@ -71,8 +72,8 @@ GPUS: dict[str, tuple[str, float, float, float, float, float, float | None, str]
     ),
     "h200": ("H200", 0.67, 0.69, 0.69, 0.69, 0.0, None, _LIKE),
     "rtx4090": ("RTX 4090", 0.96, 0.82, 0.74, 0.37, 0.0, None, _OWN),
-    "l40s": ("L40S", 0.64, 0.82, 0.74, 0.37, 0.0, 1.86, f"{_LIKE}; {_AWS} (g6e.xlarge)"),
-    "l4": ("L4", 0.64, 0.82, 0.74, 0.37, 0.0, 0.80, f"{_LIKE}; {_AWS} (g6.xlarge)"),
+    "l40s": ("L40S", 0.64, 0.82, 0.74, 0.37, 0.0, 1.86, f"{_LIKE}; {_UNCHECKED} (g6e.xlarge)"),
+    "l4": ("L4", 0.64, 0.82, 0.74, 0.37, 0.0, 0.80, f"{_LIKE}; {_UNCHECKED} (g6.xlarge)"),
     "a30": ("A30", 0.64, 0.70, 0.70, 0.70, 0.0, None, _LIKE),
     "b200": ("B200", 0.67, 0.69, 0.69, 0.69, 0.0, None, _LIKE),
 }

@@ -8,6 +8,7 @@ Knows nothing of what is carried.
 from __future__ import annotations
 
 import heapq
+import math
 from itertools import count
 
 from router.errors import InvalidSimulation
@@ -19,7 +20,7 @@ class SharedLink:
     __slots__ = ("_ends", "_now_s", "_numbers", "_served", "busy_s", "bytes_per_s", "carried", "latency_s")
 
     def __init__(self, bytes_per_s: float, latency_s: float = 0.0) -> None:
-        if bytes_per_s <= 0 or latency_s < 0:
+        if not (0 < bytes_per_s < math.inf and 0 <= latency_s < math.inf):
             raise InvalidSimulation("A link carries something each second, and takes no negative time.")
         self.bytes_per_s = bytes_per_s
         self.latency_s = latency_s

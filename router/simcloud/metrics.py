@@ -37,6 +37,10 @@ class Latency:
     p90: float | None
     p99: float | None
 
+    @property
+    def all(self) -> tuple[float | None, ...]:
+        return self.mean, self.p50, self.p90, self.p99
+
 
 @dataclass(frozen=True, slots=True)
 class Summary:
@@ -82,7 +86,8 @@ class Recorder:
     ) -> None:
         self._kv_capacity = kv_capacity
         self._level = level
-        self.usd_per_hour = usd_per_hour
+        self.usd_per_hour = usd_per_hour  # of one of them
+        self._usd_per_hour_all = None if usd_per_hour is None else usd_per_hour * replicas
         self._replicas = replicas
         self._each = each
         self.ttft, self.tpot, self.e2e, self.queued = Quantiles(), Quantiles(), Quantiles(), Quantiles()
@@ -161,6 +166,8 @@ class Recorder:
     def absorb(self, other: Recorder, answers: bool = True) -> None:
         """Another machine's counts join this one's; without ``answers`` only what the machine did."""
         self._replicas += other._replicas
+        ours, theirs = self._usd_per_hour_all, other._usd_per_hour_all
+        self._usd_per_hour_all = None if ours is None or theirs is None else ours + theirs
         self._steps += other._steps
         self._busy_s += other._busy_s
         self._sequence_steps += other._sequence_steps
@@ -217,7 +224,7 @@ class Recorder:
             prefix_hit_rate=self._cached_tokens / self._prompt_tokens if self._prompt_tokens else 0.0,
             slo_attainment=self._met / asked if level else None,
             goodput_per_s=self._met / makespan_s if level and makespan_s > 0 else None,
-            usd_per_million_tokens=usd_per_million_tokens(self.usd_per_hour, self._replicas, rate),
+            usd_per_million_tokens=usd_per_million_tokens(self._usd_per_hour_all, rate),
         )
 
 
@@ -262,11 +269,11 @@ class Gaps:
             self._waiting[:1] = [(waited_s, sequences - 1)] if sequences > 1 else []
 
 
-def usd_per_million_tokens(usd_per_hour: float | None, replicas: int, tokens_per_s: float) -> float | None:
-    """What the machines cost while a million tokens come out."""
+def usd_per_million_tokens(usd_per_hour: float | None, tokens_per_s: float) -> float | None:
+    """What machines that cost ``usd_per_hour`` together cost while a million tokens come out."""
     if usd_per_hour is None or tokens_per_s <= 0:
         return None
-    return usd_per_hour * replicas / (3600 * tokens_per_s) * 1e6
+    return usd_per_hour / (3600 * tokens_per_s) * 1e6
 
 
 def _latency(values: Quantiles) -> Latency:

@@ -28,7 +28,7 @@ def poisson(per_s: float, draw: random.Random) -> Iterator[float]:
 
 def bursty(per_s: float, variation: float, draw: random.Random) -> Iterator[float]:
     """Gamma-distributed gaps with that coefficient of variation; 1 is Poisson, larger comes in bursts."""
-    if per_s <= 0 or variation <= 0:
+    if not (0 < per_s < math.inf and 0 < variation < math.inf):
         raise InvalidSimulation("Arrivals need a positive rate and a positive variation.")
     shape = 1 / variation**2
     at_s = 0.0

@@ -3,36 +3,40 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import inf, isfinite, log
+from math import isfinite, log
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bandwidth_model.attention import Attention
+from bandwidth_model.attention_cost import KNOTS, VISIT, VISIT_BYTE
 from bandwidth_model.calibrate import (
     Run,
     fit,
     least_squares,
+    own_run,
     predicted_s,
     prompt_of,
     run_of,
 )
 from bandwidth_model.measured import Calibration
-from bandwidth_model.predict import Conditions, predict, prefill_s
-from bandwidth_model.rates import OWN_HIGH, OWN_LOW, adjusted, calibrated_rates
+from bandwidth_model.predict import Conditions, Prediction, predict, prefill_s
+from bandwidth_model.rates import OWN_HIGH, OWN_LOW, Rates, adjusted, calibrated_rates
 from bandwidth_model.shape import ModelShape, plain_shape
 
+COSTS = {VISIT: 7e-9, VISIT_BYTE: 5e-11} | {
+    f"row {row}/{stride}": row * stride * 2e-13 for row in KNOTS for stride in KNOTS[row]
+}
 TRUTH = Calibration(
     threads=2,
     stream_bytes_per_s={"Q4_0": 20e9, "Q8_0": 30e9, "Q6_K": 12e9},
-    kv_bytes_per_s=25e9,
     layer_s=40e-6,
     token_s=200e-6,
     prefill_flops_per_s=1e11,
     low=0.95,
     high=1.05,
-    kv_query_bytes_per_s=80e9,
+    attention=COSTS,
     attention_flops_per_s=5e10,
     prefill_by_quantization={"Q4_0": 3e11, "Q8_0": 2e11, "Q6_K": 1e11},
 )
@@ -59,6 +63,16 @@ SHAPES = [
     shape("Q6_K", 2e8, 6, GROUPED),
     shape("Q8_0", 5e7, 24, GROUPED),
     shape("Q8_0", 1e5, 1, GROUPED),
+    *(
+        shape("Q8_0", 1e5, 8, Attention(heads, 1, length, length))
+        for heads in (8, 16)
+        for length in (64, 128)
+    ),
+    *(
+        shape("Q8_0", 1e5, 8, Attention(stride // row, stride // row, row // 2, row // 2))
+        for row in KNOTS
+        for stride in KNOTS[row]
+    ),
 ]
 
 
@@ -78,12 +92,11 @@ def test_the_truth_is_found() -> None:
     assert found.stream_bytes_per_s == pytest.approx(TRUTH.stream_bytes_per_s, rel=1e-6)
     assert found.layer_s == pytest.approx(TRUTH.layer_s, rel=1e-6)
     assert found.token_s == pytest.approx(TRUTH.token_s, rel=1e-6)
-    assert found.kv_bytes_per_s == pytest.approx(TRUTH.kv_bytes_per_s, rel=1e-6)
-    assert found.kv_query_bytes_per_s == pytest.approx(TRUTH.kv_query_bytes_per_s, rel=1e-6)
+    assert found.attention == pytest.approx(COSTS, rel=1e-6)
 
 
 def test_a_model_it_never_saw_is_predicted_as_by_the_truth() -> None:
-    unseen = shape("Q6_K", 3e9, 28, Attention(24, 8, 128, 128))
+    unseen = shape("Q6_K", 3e9, 28, Attention(24, 6, 96, 96))
     for depth in (0, 4096):
         asked = Conditions(depth=depth)
         found = predict(unseen, calibrated_rates(fit(RUNS, 2)), asked)
@@ -99,7 +112,7 @@ def test_noise_gives_no_nonsense(noise: list[float]) -> None:
     found = fit(noisy, 2)
     assert all(rate > 0 for rate in found.stream_bytes_per_s.values())
     assert min(found.layer_s, found.token_s) >= 0
-    assert found.kv_bytes_per_s > 0
+    assert min(found.attention.values(), default=0) >= 0
     assert 0 < found.low < 1 < found.high
     for each in noisy:
         assert 0.5 < predicted_s(each, calibrated_rates(found)) / each.token_s < 2
@@ -122,7 +135,7 @@ def test_a_type_read_too_little_has_no_rate_of_its_own() -> None:
 def test_one_run_alone_is_fitted_too() -> None:
     found = fit(RUNS[:1], 2)
     assert predicted_s(RUNS[0], calibrated_rates(found)) == pytest.approx(RUNS[0].token_s)
-    assert found.kv_bytes_per_s == inf
+    assert not found.attention  # of which nothing was seen
 
 
 rows = st.dictionaries(st.sampled_from("abcd"), st.just(0.0) | st.floats(1e-3, 1e9), min_size=1)
@@ -137,18 +150,33 @@ def test_costs_are_finite_and_never_negative(pairs: list[tuple[dict[str, float],
 
 @given(st.floats(0.3, 3), st.floats(0, 8192), st.integers(1, 50))
 def test_own_runs_pull_every_prediction_towards_them(ratio: float, depth: float, runs: int) -> None:
-    asked = Conditions(depth=depth)
-    before = predict(SHAPES[0], RATES, asked).decode_tokens_per_s
-    after = predict(SHAPES[0], adjusted(RATES, ratio, runs), asked)
-    more = predict(SHAPES[0], adjusted(RATES, ratio, runs + 1), asked)
-    wide = predict(SHAPES[0], adjusted(replace(RATES, low=0.1, high=10), ratio, runs), asked)
-    moved = [abs(log(each.decode_tokens_per_s / before)) for each in (after, more, wide)]
+    """``ratio`` times as slow as was thought."""
+    model, asked = SHAPES[0], Conditions(depth=depth)
+    before = predict(model, RATES, asked).decode_tokens_per_s
+    own = run_of(model, threads=2, depth=depth, token_s=ratio / before)
+
+    def after(rates: Rates, count: int) -> Prediction:
+        return predict(model, adjusted(rates, [own_run(own, rates, count)]), asked)
+
+    doubtful = replace(RATES, low=0.1, high=10)
+    found = [after(RATES, runs), after(RATES, runs + 1), after(doubtful, runs)]
+    moved = [abs(log(each.decode_tokens_per_s / before)) for each in found]
     assert moved[0] <= moved[1] + 1e-9
     assert moved[0] <= moved[2] + 1e-9
-    assert max(moved) <= abs(log(ratio)) + 1e-9
-    assert wide.decode_tokens_per_s == pytest.approx(before * ratio, rel=0.01)
-    assert (after.low, after.high) == (
-        pytest.approx(after.decode_tokens_per_s * OWN_LOW),
-        pytest.approx(after.decode_tokens_per_s * OWN_HIGH),
+    assert max(moved) <= abs(log(ratio)) + 1e-6
+    assert found[2].decode_tokens_per_s == pytest.approx(before / ratio, rel=0.01)
+    assert (found[0].low, found[0].high) == (
+        pytest.approx(found[0].decode_tokens_per_s * OWN_LOW),
+        pytest.approx(found[0].decode_tokens_per_s * OWN_HIGH),
     )
-    assert after.prefill_tokens_per_s > 0
+    assert found[0].prefill_tokens_per_s > 0
+
+
+@given(st.floats(1.2, 3), st.integers(1, 5))
+def test_a_first_reply_at_a_shallow_depth_carries_to_great_ones(ratio: float, runs: int) -> None:
+    """Everything was slower, so that attention is thought to be slower as well."""
+    model, deep = SHAPES[0], Conditions(depth=4096)
+    own = run_of(model, threads=2, depth=10, token_s=predicted_s(run(model, 10), RATES) * ratio)
+    rates = adjusted(RATES, [own_run(own, RATES, runs)])
+    before, after = (predict(model, each, deep).basis.terms.kv_s for each in (RATES, rates))
+    assert before < after < before * ratio

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bandwidth_model.attention import Attention
+from bandwidth_model.attention_cost import VISIT, VISIT_BYTE
 from bandwidth_model.devices import Device, devices, find_device
 from bandwidth_model.measured import CacheSpeed, Calibration, Probe
 from bandwidth_model.memory import placed_layers
@@ -34,7 +35,7 @@ PROBE = Probe({1: 29e9, 2: 50e9, 4: 60e9}, flops_per_s=2e11)
 CALIBRATION = Calibration(
     threads=2,
     stream_bytes_per_s={"Q4_K": 30e9, "Q8_0": 45e9},
-    kv_bytes_per_s=20e9,
+    attention={VISIT: 7e-9, VISIT_BYTE: 5e-11},
     layer_s=40e-6,
     token_s=300e-6,
     prefill_flops_per_s=1.5e11,
@@ -236,7 +237,9 @@ class TestTiers:
 
     def test_calibrated_is_the_formula_itself(self) -> None:
         said = predict(MODEL, calibrated_rates(CALIBRATION), Conditions(depth=1000))
-        expected_s = 4.5e9 / 30e9 + 1000 * 128 * 1024 / 20e9 + 32 * 40e-6 + 300e-6
+        keys = 512  # of 1,000, counted as 1,024, the first of two threads has half
+        visits_s = 32 * 32 * keys * (7e-9 + 512 * 5e-11)
+        expected_s = 4.5e9 / 30e9 + visits_s + 32 * 40e-6 + 300e-6
         assert 1 / said.decode_tokens_per_s == pytest.approx(expected_s)
         assert (said.low, said.high) == pytest.approx(
             (0.95 * said.decode_tokens_per_s, 1.05 * said.decode_tokens_per_s)

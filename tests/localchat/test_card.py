@@ -47,21 +47,21 @@ def test_a_card_collects_what_the_events_say() -> None:
         HandedOff("local", "cloud", "It was unsure."),
         Delta("Text"),
         Validated((Verdict("format", False, "It is no JSON."),)),
-        Recorded(9),
+        Recorded("9f"),
         Finished("stop", Usage(), cost_usd=0.01, simulated=Simulated("h100")),
     ]
     card = None
     for event in events:
         card = with_event(card, event)
     assert card is not None
-    assert (card.route, card.entry, card.cost_usd) == ("cloud", 9, 0.01)
+    assert (card.route, card.entry, card.cost_usd) == ("cloud", "9f", 0.01)
     assert card.failed_checks == card.verdicts
     assert card.simulated == Simulated("h100")
     assert with_event(None, Delta("x")) is None
 
 
 def test_the_store_keeps_it_and_a_partial_save_does_not_lose_it() -> None:
-    card = Card(LOCAL, entry=4)
+    card = Card(LOCAL, entry="4f")
     with History(None) as history:
         reply = history.add(history.new_conversation().id, None, "assistant", "", state="streaming")
         history.update(reply.id, content="Yes", state="streaming", card=card)

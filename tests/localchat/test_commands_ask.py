@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import AsyncGenerator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -231,6 +232,12 @@ def test_where_nothing_was_decoded_there_is_no_error(tmp_path: Path) -> None:
     script: Script = [Predicted(FORECAST), Finished("stop")]
     shown = strict_json(ask(tmp_path, "hi", "--json", engine=Engine(script)).out)
     assert shown["predicted"]["error_percent"] is None
+
+
+def test_a_guess_is_told_and_not_scored(tmp_path: Path) -> None:
+    script: Script = [Predicted(replace(FORECAST, guessed=True)), "Yes", END]
+    predicted = strict_json(ask(tmp_path, "hi", "--json", engine=Engine(script)).out)["predicted"]
+    assert (predicted["guessed"], predicted["error_percent"]) == (True, None)
 
 
 @pytest.mark.parametrize("script", [["<think>hm</think>Yes"], ["hm", "</think>", "Yes"]])

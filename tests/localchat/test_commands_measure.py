@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from localchat.commands import probe as probe_command
 from tests.localchat.command_line import run, spawn
 
 TINY = Geometry(layers=2, hidden=256, feed_forward=256, heads=4, kv_heads=2, vocabulary=512, context=2048)
+GROUPED = replace(TINY, heads=8, kv_heads=1)
 CALM = Reading("memory", 1, 20e9, 19e9, 1.0)
 FLOPS = Reading("multiply", 1, 1e11, 1e11, 1.0)
 BUSY = Reading("memory", 2, 20e9, 19e9, 0.4)
@@ -108,8 +110,7 @@ class TestCalibrate:
         """The real engine and the real way, on files a thousandth of their size."""
         monkeypatch.setattr(calibrating, "WIDE", TINY)
         monkeypatch.setattr(calibrating, "NARROW", TINY)
-        monkeypatch.setattr(calibrating, "GROUPED", TINY)
-        monkeypatch.setattr(calibrating, "UNGROUPED", TINY)
+        monkeypatch.setattr(calibrating, "ATTENDING", (GROUPED, TINY))
         monkeypatch.setattr(calibrating, "DEEP", 600)
         monkeypatch.setattr(calibrating, "QUANTIZATIONS", ("Q4_0", "Q8_0"))
         monkeypatch.setattr(calibrating, "MEASURING_S", 0.0)
@@ -133,8 +134,7 @@ class TestCalibrate:
     ) -> None:
         monkeypatch.setattr(calibrating, "WIDE", TINY)
         monkeypatch.setattr(calibrating, "NARROW", TINY)
-        monkeypatch.setattr(calibrating, "GROUPED", TINY)
-        monkeypatch.setattr(calibrating, "UNGROUPED", TINY)
+        monkeypatch.setattr(calibrating, "ATTENDING", (GROUPED, TINY))
         monkeypatch.setattr(calibrating, "DEEP", 600)
         monkeypatch.setattr(calibrating, "QUANTIZATIONS", ("Q8_0",))
         monkeypatch.setattr(calibrating, "MEASURING_S", 0.0)

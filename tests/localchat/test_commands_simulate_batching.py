@@ -73,7 +73,7 @@ def test_generation_in_whole_batches(capsys: pytest.CaptureFixture[str]) -> None
         (["--preferred", "64"], "Preferred batch sizes"),
         (["--preferred", "four"], "no list of batch sizes"),
         (["--model", "bert-bass"], "Did you mean bert-base"),
-        (["--rate", "0"], "positive rate"),
+        (["--rate", "0"], "--rate 0: give a number above 0"),
         (["--tokens", "0"], "at least 1"),
         (["--gpu", "abacus"], "GPUs with measured efficiencies"),
         (["--instances", "0"], "no instance"),

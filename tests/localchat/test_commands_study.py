@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
+import pkgutil
 import pty
 import signal
 import subprocess
@@ -14,7 +16,9 @@ import pytest
 from localchat.cli import main
 from localchat.commands.simulate_study import text_of
 from localchat.commands.text_plot import text_plot
+from router.simcloud import studies
 from router.simcloud.studies import preemption
+from router.simcloud.studies.registry import all_studies, find_study
 from router.simcloud.studies.table import Series, Table
 from tests.localchat.command_line import PATIENCE_S, command, environment
 
@@ -192,3 +196,40 @@ def test_far_apart_values_are_logarithmic() -> None:
 def test_a_table_without_lines_has_no_plot() -> None:
     shown = list(text_of(Table("Title", "x", "y", (), ("a note",), (), ({"a": 1.5, "b": "text"},))))
     assert shown == ["Title", "", "  a  b", "1.5  text", "", "Notes:", "  - a note"]
+
+
+@pytest.mark.parametrize("name", sorted(all_studies()))
+def test_every_study_fits_80_columns(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for found in pkgutil.iter_modules(studies.__path__):
+        module = importlib.import_module(f"{studies.__name__}.{found.name}")
+        for constant in ("REQUESTS", "TASKS"):
+            if hasattr(module, constant):
+                monkeypatch.setattr(module, constant, 12)
+    *_, table = find_study(name).tables(0, lambda share: None)
+    assert max(len(line) for line in text_of(table)) <= 80
+
+
+STOPPING = """
+import sys, time
+from localchat import cli
+from router.simcloud.dynamic.report import Report
+
+add = Report.add
+def slow(report, outcome):
+    add(report, outcome)
+    if report.latency.count == 5:
+        print("half way", file=sys.stderr, flush=True)
+        time.sleep(60)
+
+Report.add = slow
+sys.exit(cli.main(sys.argv[1:]))
+"""
+
+
+def test_interrupting_a_server_of_batches_sums_up_what_was_done(tmp_path: Path) -> None:
+    words = ("batching", "--count", "50", "--max-batch", "1", "--json")
+    code, out, err = interrupted(tmp_path, STOPPING, b"half way", *words)
+    assert code == 130
+    found = json.loads(out)
+    assert (found["interrupted"], found["answered"]) == (True, 5)
+    assert err == "localchat: Interrupted after 5 requests.\n"

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from localchat.compose import Program, build, build_cloud
+from localchat.compose import Program, build
+from localchat.compose.clouds import build_cloud
 from localchat.engines.process import EngineModel
 from localchat.errors import HistoryError, UsageError, WeightsError
 from localchat.paths import Paths

@@ -11,7 +11,7 @@ import pytest
 from bandwidth_model.calibrate import Run
 from bandwidth_model.devices import find_device
 from bandwidth_model.predict import Conditions, predict
-from bandwidth_model.rates import Rates, datasheet_rates
+from bandwidth_model.rates import Rates, datasheet_rates, typical_rates
 from bandwidth_model.reading import read_shape
 from bandwidth_model.shape import ModelShape
 from localchat.forecast import USUAL_REPLY_TOKENS, ModelForecaster
@@ -66,6 +66,17 @@ def test_it_is_the_prediction_for_the_middle_of_a_usual_reply(tmp_path: Path) ->
     assert forecast.terms.total_s == pytest.approx(1 / forecast.decode_tokens_per_s)
     assert forecast.verify == "localchat bench 'my model' --depths 600 --threads 1"
     assert "Raspberry Pi 5" in forecast.basis[0]
+
+
+def test_what_rests_on_other_processors_says_so_and_names_the_way_out(tmp_path: Path) -> None:
+    class Unknown(Known):
+        def rates(self, threads: int | None = None, shape: ModelShape | None = None) -> Rates:
+            return typical_rates(threads or 1)
+
+    forecast = forecaster(tmp_path, Unknown()).forecast(64, 0)
+    assert forecast
+    assert forecast.guessed
+    assert "localchat calibrate" in forecast.basis[0]
 
 
 def test_what_is_cached_brings_the_first_word_nearer_and_changes_nothing_else(tmp_path: Path) -> None:

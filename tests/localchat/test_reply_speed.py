@@ -57,6 +57,11 @@ def test_the_parts_sum_to_the_difference() -> None:
     assert report.residual.context_s == pytest.approx((report.depth - FORECAST.depth) / 400_000)
 
 
+def test_the_difference_to_a_guess_is_not_taken_apart() -> None:
+    speed, _ = followed((10.0, Predicted(replace(FORECAST, guessed=True))), *tokens(41))
+    assert (speed.report().tokens_per_s, speed.report().residual) == (pytest.approx(40.0), None)
+
+
 def test_a_handful_of_tokens_explains_nothing() -> None:
     speed, _ = followed((10.0, Predicted(FORECAST)), *tokens(LEAST_DECODED))
     assert speed.report().residual is None

@@ -91,7 +91,8 @@ async def test_the_question_is_stored_before_anything_happens(history: History) 
         ]
         assert [m.id for m in stored] == [started.user.id, started.reply.id]
         assert backend_of(session).requests == []
-        assert await anext(events) == Routed(Dispatch(backend_of(session))._decide())
+        decided = await session.dispatch.decide(session.request_for(stored[:1]), session.turn())
+        assert await anext(events) == Routed(decided)
 
 
 async def test_a_whole_answer_is_stored_before_its_end_is_seen(history: History) -> None:
@@ -149,13 +150,13 @@ async def test_an_error_keeps_what_was_said_and_is_the_last_event(history: Histo
 
 
 async def test_an_unforeseen_error_keeps_what_was_said_too(history: History) -> None:
-    class Broken:
+    class Broken(Dispatch):
         async def stream(self, request: ChatRequest, turn: Turn) -> AsyncGenerator[Event, None]:
             yield Delta("Yes")
             raise ZeroDivisionError
 
     session = session_over(history)
-    session.dispatch = Broken()
+    session.dispatch = Broken(backend_of(session))
     with pytest.raises(ZeroDivisionError):
         await run(session.send("why?"))
     reply = session.transcript()[-1]

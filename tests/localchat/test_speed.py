@@ -50,9 +50,10 @@ def rate(speed: MachineSpeed, shape: ModelShape = MODEL) -> float:
 def test_each_better_source_takes_over(paths: Paths) -> None:
     speed = MachineSpeed(paths)
     assert (speed.rates().tier, speed.rates().device) == ("datasheet", "a typical processor")
+    assert speed.rates().guessed
     assert "device table" in speed.basis
     speed.keep(READINGS)
-    assert (speed.rates().tier, speed.basis) == ("probed", "")
+    assert (speed.rates().tier, speed.rates().guessed, speed.basis) == ("probed", False, "")
     speed.learn([run(OTHER, 50)], "calibrate")
     assert speed.rates().tier == "calibrated"
     assert MachineSpeed(paths).rates() == speed.rates()
@@ -64,6 +65,8 @@ def test_a_reply_counts_for_its_own_model_whatever_is_known_otherwise(paths: Pat
     speed.learn([run(MODEL, 123.0)], "reply")
     assert rate(speed) == pytest.approx(123.0, rel=0.03)
     assert speed.rates(THREADS, MODEL).tier == "calibrated"
+    assert not speed.rates(THREADS, MODEL).guessed  # its own reply was on this machine
+    assert speed.rates(THREADS, OTHER).guessed
     assert rate(speed, OTHER) == before
 
 

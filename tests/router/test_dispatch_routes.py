@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import pytest
@@ -11,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.call import Call
-from router.decision import Confidence, Decision, Turn, Verdict
+from router.decision import Turn, Verdict
 from router.dispatch import Dispatch, Elsewhere
 from router.errors import (
     BackendCrashed,
@@ -37,57 +36,10 @@ from router.request import (
     Validated,
 )
 from router.scripted import ScriptedBackend
+from tests.router.elsewhere import UNSURE, Choosing, Out
 
 ASKED = ChatRequest((Message("user", "why?"),))
 AUTO = Turn("auto")
-UNSURE = Confidence(0.9, 0.5, 2, True)
-
-
-@dataclass
-class TwoTokens:
-    """Holds two texts back, then does as it was told."""
-
-    hands_off: bool = False
-    confidence: Confidence | None = None
-    doubts: bool = True
-    _held: list[Event] = field(default_factory=list)
-
-    def take(self, event: Event) -> Iterable[Event]:
-        if self.confidence:
-            return (event,)
-        self._held.append(event)
-        if sum(isinstance(e, Delta) for e in self._held) < 2 and not isinstance(event, Finished):
-            return ()
-        self.confidence, self.hands_off = UNSURE, self.doubts
-        return () if self.doubts else self._held
-
-
-@dataclass
-class Choosing:
-    route: str = "local"
-    doubts: bool | None = None
-    leave: bool = True
-    calls: list[Call] = field(default_factory=list)
-
-    async def choose(self, request: ChatRequest, turn: Turn) -> Decision:
-        return Decision("cloud" if self.route == "cloud" else "local", "m")
-
-    def gate(self, decision: Decision, turn: Turn) -> TwoTokens | None:
-        return None if self.doubts is None else TwoTokens(doubts=self.doubts)
-
-    def may_leave(self, turn: Turn) -> bool:
-        return self.leave
-
-    def ended(self, call: Call) -> None:
-        self.calls.append(call)
-
-
-class Out:
-    def __init__(self, *script: str | Event | RouterError) -> None:
-        self.backend = ScriptedBackend(script, model="far")
-
-    def stream(self, call: Call) -> AsyncGenerator[Event, None]:
-        return self.backend.stream(call.request)
 
 
 async def answer(
@@ -96,9 +48,9 @@ async def answer(
     choosing: Choosing,
     request: ChatRequest = ASKED,
     check: Callable[[Call], tuple[Verdict, ...]] | None = None,
-    record: Callable[[Call], int | None] | None = None,
+    record: Callable[[Call], str] | None = None,
 ) -> list[Event]:
-    dispatch = Dispatch(local, None, Elsewhere(choosing, out), check, record)
+    dispatch = Dispatch(local, None, lambda: Elsewhere(choosing, out), check, record)
     return [event async for event in dispatch.stream(request, AUTO)]
 
 
@@ -107,7 +59,7 @@ def said(events: Sequence[Event]) -> str:
 
 
 def moves(events: Sequence[Event]) -> list[tuple[str, str, bool]]:
-    return [(e.source, e.target, e.kept) for e in events if isinstance(e, HandedOff)]
+    return [(e.source, e.target, bool(e.kept)) for e in events if isinstance(e, HandedOff)]
 
 
 async def test_the_cloud_answers_what_it_is_chosen_for() -> None:
@@ -201,22 +153,23 @@ async def test_every_request_ends_once_and_goes_in_no_circle(
 async def test_an_answer_is_checked_and_recorded_before_its_end() -> None:
     verdict, kept = Verdict("facts", False, "It is Rome."), []
 
-    def record(call: Call) -> int:
+    def record(call: Call) -> str:
         kept.append((call.text, call.verdicts, call.route))
-        return 7
+        return "7f"
 
     events = await answer(
         ScriptedBackend(["Paris"]), Out(), Choosing(), ASKED, lambda call: (verdict,), record
     )
-    assert events[-3:-1] == [Validated((verdict,)), Recorded(7)]
+    assert events[-3:-1] == [Validated((verdict,)), Recorded("7f")]
     assert kept == [("Paris", (verdict,), "local")]
 
 
 async def test_what_failed_or_was_stopped_is_recorded_too_and_once() -> None:
     kept: list[tuple[bool, bool]] = []
 
-    def record(call: Call) -> None:
+    def record(call: Call) -> str:
         kept.append((call.error is not None, call.finished is not None))
+        return ""
 
     await answer(ScriptedBackend([ContextOverflow(9, 8)]), Out(), Choosing(leave=False), record=record)
     dispatch = Dispatch(ScriptedBackend(["a", "b"]), record=record)
@@ -225,3 +178,22 @@ async def test_what_failed_or_was_stopped_is_recorded_too_and_once() -> None:
     await anext(events)
     await events.aclose()
     assert kept == [(True, False), (False, False)]
+
+
+@pytest.mark.parametrize("turn", [Turn("local"), Turn("auto", pinned=True), Turn("cloud", pinned=True)])
+async def test_what_stays_here_never_even_builds_the_other_side(turn: Turn) -> None:
+    def elsewhere() -> Elsewhere:
+        raise AssertionError("it was built")
+
+    overflow = ContextOverflow(9, 8)
+    dispatch = Dispatch(ScriptedBackend(["Hi", overflow]), None, elsewhere)
+    events = [event async for event in dispatch.stream(ASKED, turn)]
+    assert (said(events), events[-1], moves(events)) == ("Hi", Failed(overflow), [])
+
+
+async def test_a_conversation_that_is_pinned_stays_though_the_other_side_is_there() -> None:
+    choosing = Choosing("cloud", doubts=True)
+    dispatch = Dispatch(ScriptedBackend(["Hm ", "well."]), None, lambda: Elsewhere(choosing, Out("Far.")))
+    assert said([event async for event in dispatch.stream(ASKED, AUTO)]) == "Far."
+    events = [event async for event in dispatch.stream(ASKED, Turn("auto", pinned=True))]
+    assert (said(events), moves(events)) == ("Hm well.", [])

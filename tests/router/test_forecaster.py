@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -168,3 +169,4 @@ def test_the_error_is_signed_and_in_percent_of_the_prediction() -> None:
     assert FORECAST.error_percent(FORECAST.decode_tokens_per_s) == 0
     assert FORECAST.error_percent(60.0) == pytest.approx(-25)
     assert FORECAST.error_percent(88.0) == pytest.approx(10)
+    assert replace(FORECAST, guessed=True).error_percent(88.0) is None

@@ -6,10 +6,12 @@ Does not know who is in the batch or why.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from router.errors import InvalidSimulation
 from router.simcloud.encoder import Encoder
 from router.simcloud.gpu import Gpu
 from router.simcloud.request import Job
@@ -33,6 +35,10 @@ class LinearBatch:
 
     fixed_s: float
     per_request_s: float
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.fixed_s < math.inf and 0 <= self.per_request_s < math.inf):
+            raise InvalidSimulation("A batch takes a number of seconds, and more for each request, not less.")
 
     def times(self, members: Sequence[Job]) -> Times:
         seconds = self.fixed_s + self.per_request_s * len(members)

@@ -6,15 +6,15 @@ computed again. Blocks hold one token, as in LightLLM, so that only admission di
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from router.simcloud.deployment import Deployment
 from router.simcloud.metrics import ServiceLevel
 from router.simcloud.ordering import noisy, oracle, predicted
+from router.simcloud.request import Job
+from router.simcloud.studies.bounded import requests, words
 from router.simcloud.studies.sweep import Row, lines, serve, sweep
 from router.simcloud.studies.table import Table
-from router.simcloud.workload import lognormal, open_loop, poisson
 
 NAME = "admission"
 SUMMARY = "greedy, reservation, future peak and Past-Future, with tight and roomy memory"
@@ -22,7 +22,6 @@ SUMMARY = "greedy, reservation, future peak and Past-Future, with tight and room
 REQUESTS = 800
 RATE = 4.0
 KV_TOKENS = (7_500, 15_000, 30_000, 60_000)
-PROMPT_MEDIAN, ANSWER_MEDIAN, SPREAD, LONGEST, BOUND = 200, 200, 0.7, 1024, 1024
 LEVEL = ServiceLevel(ttft_s=10.0, tpot_s=0.1)
 GATES = ("reserve", "greedy", "future-peak", "lightllm", "past-future", "predicted", "oracle")
 PREDICTION_SPREAD = 0.5
@@ -35,9 +34,7 @@ def run(seed: int, progress: Callable[[float], None]) -> Iterator[Table]:
 
 
 def _measure(kv_tokens: int, gate: str, seed: int) -> Row:
-    draw = random.Random(seed)
-    lengths = lognormal(PROMPT_MEDIAN, ANSWER_MEDIAN, SPREAD, LONGEST)
-    jobs = open_loop(poisson(RATE, draw), lengths, REQUESTS, draw, BOUND)
+    jobs: Iterable[Job] = requests(RATE, REQUESTS, seed)
     if gate in ("predicted", "oracle"):
         jobs = predicted(jobs, oracle if gate == "oracle" else noisy(PREDICTION_SPREAD, seed))
     admission = "predicted" if gate == "oracle" else gate
@@ -70,9 +67,7 @@ def _table(rows: list[Row]) -> Table:
         y_label="output tokens/s",
         series=lines(rows, "admission", "KV tokens", "tokens/s"),
         notes=(
-            f"Workload: {REQUESTS} requests, Poisson; prompts and answers lognormal around {PROMPT_MEDIAN}"
-            " and"
-            f" {ANSWER_MEDIAN} tokens (spread {SPREAD}), all bounded by {BOUND}.",
+            words(REQUESTS),
             f"predicted: lengths off by a factor with spread {PREDICTION_SPREAD}; oracle: true lengths.",
             f"Goodput: requests with TTFT <= {LEVEL.ttft_s:g} s and TPOT <= {1000 * (LEVEL.tpot_s or 0):g}"
             " ms.",

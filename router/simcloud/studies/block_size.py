@@ -5,13 +5,12 @@ Owns the workload, the sizes compared and what is said of the outcome.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterator
 
 from router.simcloud.deployment import Deployment
+from router.simcloud.studies.bounded import ANSWER_MEDIAN, PROMPT_MEDIAN, requests, words
 from router.simcloud.studies.sweep import Row, lines, serve, sweep
 from router.simcloud.studies.table import Table
-from router.simcloud.workload import lognormal, open_loop, poisson
 
 NAME = "block-size"
 SUMMARY = "Token Attention (blocks of 1) against paged blocks of 16 and larger ones"
@@ -23,7 +22,6 @@ KV_TOKENS = 15_360
 
 SIZES = (1, 4, 16, 64, 256)
 GATES = ("greedy", "past-future")
-PROMPT_MEDIAN, ANSWER_MEDIAN, SPREAD, LONGEST, BOUND = 200, 200, 0.7, 1024, 1024
 
 
 def run(seed: int, progress: Callable[[float], None]) -> Iterator[Table]:
@@ -32,9 +30,6 @@ def run(seed: int, progress: Callable[[float], None]) -> Iterator[Table]:
 
 
 def _measure(gate: str, size: int, seed: int) -> Row:
-    draw = random.Random(seed)
-    lengths = lognormal(PROMPT_MEDIAN, ANSWER_MEDIAN, SPREAD, LONGEST)
-    jobs = open_loop(poisson(RATE, draw), lengths, REQUESTS, draw, BOUND)
     deployment = Deployment(
         model="opt-13b",
         gpu="a100-40gb",
@@ -44,7 +39,7 @@ def _measure(gate: str, size: int, seed: int) -> Row:
         prefix_cache=False,
         options={"admission": gate, "seed": seed},
     )
-    summary = serve(deployment, jobs)
+    summary = serve(deployment, requests(RATE, REQUESTS, seed))
     return {
         "admission": gate,
         "block": size,
@@ -63,9 +58,7 @@ def _table(rows: list[Row]) -> Table:
         y_label="mean batch",
         series=lines(rows, "admission", "block", "mean batch"),
         notes=(
-            f"Workload: {REQUESTS} requests, Poisson; prompts and answers lognormal around {PROMPT_MEDIAN}"
-            " and"
-            f" {ANSWER_MEDIAN} tokens (spread {SPREAD}), all bounded by {BOUND}.",
+            words(REQUESTS),
             f"Table entries: of a sequence with {PROMPT_MEDIAN + ANSWER_MEDIAN} tokens.",
             "Agrees: blocks of 1 give batches 1 to 2 % larger than blocks of 16 and no more throughput.",
             "Disagrees: greedy admission preempts 1.1 times as often here, not 4 times. The published"

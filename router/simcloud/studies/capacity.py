@@ -54,7 +54,7 @@ def _measure(gpu: str, share: float, seed: int, largest: dict[str, float]) -> Ro
         "TTFT p99 s": (summary.ttft_s.p99 if summary else None) or 0.0,
         "TPOT p99 ms": 1000 * ((summary.tpot_s.p99 if summary else None) or 0.0),
         "level met": _attained(summary) if summary else 0.0,
-        "USD/M tokens": "-" if cost is None else cost,
+        "USD/M": "-" if cost is None else cost,
     }
 
 
@@ -75,7 +75,7 @@ def _table(rows: list[Row]) -> Table:
         title="Capacity and cost, Llama-3-8B with vLLM's policy on one GPU",
         x_label="requests/s",
         y_label="USD per million output tokens",
-        series=lines(rows, "GPU", "requests/s", "USD/M tokens"),
+        series=lines(rows, "GPU", "requests/s", "USD/M"),
         notes=(
             f"Workload: Poisson for {SECONDS:g} s, at least 200 and at most {REQUESTS:,} requests; prompts"
             f" and answers lognormal around {PROMPT_MEDIAN} and"
@@ -87,7 +87,9 @@ def _table(rows: list[Row]) -> Table:
             "Which bound is reached first differs: TPOT on L4, L40S and A100, TTFT on the RTX 4090 (little"
             " memory"
             " beside the weights), H100 and H200. The L40S is cheapest a token, for list prices of 2024.",
-            "RTX 4090 and H200 have no usual hourly price in the table, so no cost.",
+            "RTX 4090 and H200 have no usual hourly price in the table, so no cost. Those"
+            " of A100, L40S and L4 are"
+            " from memory: --usd-per-hour of `simulate run` takes yours.",
         ),
         published=(
             "Chat: TTFT < 1 s, TPOT < 100 ms, more than 99 % of requests.",

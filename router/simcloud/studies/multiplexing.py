@@ -10,7 +10,8 @@ from router.simcloud.lora import PCIE_BYTES_PER_S
 from router.simcloud.metrics import Recorder, ServiceLevel
 from router.simcloud.multiplex import Multiplexer, Tenant, Turns, half_precision_bytes
 from router.simcloud.request import Job
-from router.simcloud.studies.table import Table, lines
+from router.simcloud.studies.sweep import Row, lines, sweep
+from router.simcloud.studies.table import Table
 from router.simcloud.workload import lognormal, open_loop, poisson
 
 NAME = "multiplexing"
@@ -27,20 +28,24 @@ WAYS = {
 }
 
 
-def run(seed: int, progress: Callable[[float], None]) -> Table:
-    rows: list[dict[str, float | str]] = []
-    for place, rate in enumerate(RATES):
-        for label, (room, turns) in WAYS.items():
-            rows.append({"way": label, "requests_per_s": rate, **_serve(seed, rate, room, turns)})
-        progress((place + 1) / len(RATES))
+def run(seed: int, progress: Callable[[float], None]) -> Iterator[Table]:
+    points = [(rate, label) for rate in RATES for label in WAYS]
+    return sweep(points, lambda point: _measure(*point, seed), _table, progress)
+
+
+def _table(rows: list[Row]) -> Table:
     return Table(
         "A 13B and a 7B model on one A100-80GB",
         "requests/s",
         "share within TTFT 1 s and TPOT 0.1 s",
-        lines(rows, "way", "requests_per_s", "slo_attainment"),
+        lines(rows, "way", "requests/s", "level met"),
         (
             f"{REQUESTS} Poisson requests, two of three for the 7B; prompts of 256, answers of 128 tokens"
             " in the median; 26 + 14 GB of weights in 40 or in 30; PCIe at 25 GB/s; 700 KV blocks each.",
+            "Agrees: together in memory 98 to 99 % meet the level, up to 4/s. Swapped they"
+            " miss it for half at any"
+            " rate: the 13B's 26 GB alone take 1.04 s. Patience trades swaps for waiting.",
+            "Not comparable: MuxServe compares with GPUs divided or taken in turns, never with swapping.",
         ),
         (
             "MuxServe: up to 1.8x throughput, or 2.9x the requests at 99 % of its level; steps there overlap"
@@ -50,7 +55,8 @@ def run(seed: int, progress: Callable[[float], None]) -> Table:
     )
 
 
-def _serve(seed: int, rate: float, room: float, turns: Turns) -> dict[str, float]:
+def _measure(rate: float, way: str, seed: int) -> Row:
+    room, turns = WAYS[way]
     options: dict[str, object] = {"asynchronous": False}
     parts = [build(Deployment(name, kv_blocks=700, level=LEVEL, options=options)) for name in MODELS]
     weights = map(half_precision_bytes, MODELS.values())
@@ -64,11 +70,13 @@ def _serve(seed: int, rate: float, room: float, turns: Turns) -> dict[str, float
         total.absorb(each.recorder)
     found = total.summary()
     return {
-        "slo_attainment": found.slo_attainment or 0.0,
-        "ttft_mean_s": found.ttft_s.mean or 0.0,
+        "way": way,
+        "requests/s": rate,
+        "level met": found.slo_attainment or 0.0,
+        "TTFT s": found.ttft_s.mean or 0.0,
         "swaps": float(sum(tenant.swaps for tenant in tenants)),
-        "swap_share": gpu.spent.swap_s / gpu.now_s,
-        "idle_share": gpu.spent.idle_s / gpu.now_s,
+        "swapping": gpu.spent.swap_s / gpu.now_s,
+        "idle": gpu.spent.idle_s / gpu.now_s,
     }
 
 

@@ -47,7 +47,7 @@ def _case(requests: int, longest: int, mean: int) -> Row:
     paged = paged_bytes(requests, mean, PAGE_TOKENS, BYTES_PER_TOKEN)
     used = requests * mean * BYTES_PER_TOKEN
     return {
-        "case": f"{requests} x {mean:,} of {longest:,}",
+        "case": f"{requests}x{mean:,} of {longest:,}",
         "GB": reserved / 1e9,
         "paged GB": paged / 1e9,
         "ratio": reserved / paged,

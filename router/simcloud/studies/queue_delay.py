@@ -16,7 +16,8 @@ from router.simcloud.dynamic.rule import BatchRule
 from router.simcloud.dynamic.server import Server
 from router.simcloud.encoder import find_encoder
 from router.simcloud.gpu import find_gpu
-from router.simcloud.studies.table import Series, Table
+from router.simcloud.studies.sweep import Row, lines, sweep
+from router.simcloud.studies.table import Table
 from router.simcloud.workload import fixed, open_loop, poisson
 
 NAME = "queue-delay"
@@ -46,36 +47,46 @@ PUBLISHED = (
 )
 
 
-def run(seed: int, progress: Callable[[float], None]) -> Table:
-    rows: list[dict[str, float | str]] = []
-    lines = []
-    for done, (label, rule) in enumerate(RULES.items(), 1):
-        found = list(_by_rate(rule, seed))
-        rows += [_row(label, rate, summary) for rate, summary in found]
-        rows.append(_row(f"{label}, p99 <= 10 ms up to", *sustained(LINEAR, rule, seed)))
-        p99s_ms = tuple(1000 * _p99_s(summary) for _, summary in found)
-        lines.append(Series(label, tuple(rate for rate, _ in found), p99s_ms))
-        progress(done / len(RULES))
+LINEAR = LinearBatch(0.0012, 0.00013)
+ENCODER = EncoderBatch(find_encoder("bert-base"), find_gpu("a100"))
+BY_ROOFLINE = "roofline, "
+
+
+def run(seed: int, progress: Callable[[float], None]) -> Iterator[Table]:
+    points = [(label, rate) for label in RULES for rate in (*RATES, None)]
+    points += [(BY_ROOFLINE + label, None) for label in ("one at a time", "delay 0 ms")]
+    hopeless: set[str] = set()
+    return sweep(
+        points, lambda point: _measure(*point, seed, hopeless), lambda rows: _table(rows, seed), progress
+    )
+
+
+def _measure(label: str, rate: float | None, seed: int, hopeless: set[str]) -> Row | None:
+    """Without a rate, the largest that meets the level. ``hopeless`` are rules that drown at higher rates."""
+    rule = RULES[label.removeprefix(BY_ROOFLINE)]
+    if rate is None:
+        cost = ENCODER if label.startswith(BY_ROOFLINE) else LINEAR
+        return _row(f"{label}: most", *sustained(cost, rule, seed))
+    if label in hopeless:
+        return None
+    summary = serve(LINEAR, rule, rate, seed)
+    if _p99_s(summary) > HOPELESS_S:
+        hopeless.add(label)
+        return None
+    return _row(label, rate, summary)
+
+
+def _table(rows: list[Row], seed: int) -> Table:
+    swept = [row for row in rows if row["rule"] in RULES]
     return Table(
         title="Queue delay of a dynamic batcher: p99 by rate",
         x_label="requests/s",
         y_label="p99, ms",
-        series=tuple(lines),
+        series=lines(swept, "rule", "requests/s", "p99 ms"),
         notes=_notes(seed),
         published=PUBLISHED,
         rows=tuple(rows),
     )
-
-
-LINEAR = LinearBatch(0.0012, 0.00013)
-
-
-def _by_rate(rule: BatchRule, seed: int) -> Iterator[tuple[float, BatchingSummary]]:
-    for rate in RATES:
-        summary = serve(LINEAR, rule, rate, seed)
-        if _p99_s(summary) > HOPELESS_S:
-            return
-        yield rate, summary
 
 
 def serve(cost: BatchCost, rule: BatchRule, rate: float, seed: int) -> BatchingSummary:
@@ -104,25 +115,27 @@ def _p99_s(summary: BatchingSummary) -> float:
     return summary.latency_s.p99 or 0.0
 
 
-def _row(label: str, rate: float, summary: BatchingSummary) -> dict[str, float | str]:
+def _row(label: str, rate: float, summary: BatchingSummary) -> Row:
     return {
         "rule": label,
         "requests/s": round(rate, 1),
         "p50 ms": round(1000 * (summary.latency_s.p50 or 0.0), 3),
         "p99 ms": round(1000 * _p99_s(summary), 3),
-        "within 10 ms": round(summary.level_attainment or 0.0, 4),
-        "mean batch": round(summary.mean_batch, 2),
+        "in time": round(summary.level_attainment or 0.0, 4),
+        "batch": round(summary.mean_batch, 2),
     }
 
 
 def _notes(seed: int) -> tuple[str, ...]:
-    bert, a100 = find_encoder("bert-base"), find_gpu("a100")
-    one_s, full_s = (bert.batch_s(size, TOKENS, a100) for size in (1, 32))
-    roofline = EncoderBatch(bert, a100)
-    alone, batched = (sustained(roofline, RULES[name], seed)[0] for name in ("one at a time", "delay 0 ms"))
+    one_s, full_s = (ENCODER.encoder.batch_s(size, TOKENS, ENCODER.gpu) for size in (1, 32))
     return (
-        f"{REQUESTS:,} requests at each rate, Poisson, from an empty server, seed {seed}.",
+        f"{REQUESTS:,} requests at each rate, Poisson, from an empty server, seed {seed}. In time: within 10"
+        " ms. Most: the largest rate with 99 % in time, by the line or by roofline.",
         f"By roofline, with the A100's usual share of FLOPs: batch 1 {1000 * one_s:.2f} ms (its launches are"
         f" taken from the published 1.23), batch 32 {1000 * full_s:.2f} ms; ceiling {1 / one_s:,.0f} ->"
-        f" {32 / full_s:,.0f} requests/s; p99 within 10 ms up to {alone:,.0f} -> {batched:,.0f} requests/s.",
+        f" {32 / full_s:,.0f} requests/s.",
+        "Agrees: delay 0 holds the level at 9.9 times the unbatched rate (7.0 times its"
+        " ceiling); 8 ms miss it"
+        " from 300 requests/s on; at 5,000 delays of 0 and 2 ms are alike.",
+        "Disagrees: delays above the 5.4 ms of a full batch still cost at high load (8 ms: p99 12.8 ms).",
     )

@@ -68,14 +68,14 @@ def _measure(rate: float, order: str, seed: int) -> Row:
     deployment = Deployment(model="llama-3.1-8b", gpu="a100", policy="vllm", options=options)
     summary = serve(replace(deployment, prefix_cache=False, swap_bytes_per_s=link), jobs, each)
     return {
-        "requests/s": rate,
+        "rate/s": rate,
         "order": order,
         "mean s": summary.e2e_s.mean or 0.0,
-        "short mean": short_s.mean or 0.0,
+        "short s": short_s.mean or 0.0,
         "short p99": short_s.at([0.99])[0] or 0.0,
-        "long mean": long_s.mean or 0.0,
+        "long s": long_s.mean or 0.0,
         "long p99": long_s.at([0.99])[0] or 0.0,
-        "preempted": summary.preemptions,
+        "preempts": summary.preemptions,
     }
 
 
@@ -89,7 +89,7 @@ def _table(rows: list[Row]) -> Table:
         title=f"Order of the queue, Llama-3.1-8B on an A100, {SEQUENCES} at a time",
         x_label="requests/s",
         y_label="mean seconds end to end, short requests",
-        series=lines(rows, "order", "requests/s", "short mean"),
+        series=lines(rows, "order", "rate/s", "short s"),
         notes=(
             f"Workload: {REQUESTS} requests, Poisson, {LONG_SHARE:.0%} long. Short: {_words(SHORT)}; long:"
             f" {_words(LONG)}. All are bounded by {BOUND} tokens, short ones are urgent. Predicted lengths"

@@ -29,14 +29,17 @@ def serve(
 
 def sweep(
     points: Sequence[Point],
-    measure: Callable[[Point], Row],
+    measure: Callable[[Point], Row | None],
     table: Callable[[list[Row]], Table],
     progress: Callable[[float], None],
 ) -> Iterator[Table]:
-    """A table after every point, so that what was measured is kept when somebody stops."""
+    """A table after every point, so that what was measured is kept when somebody stops. A point may say
+    nothing, and then has no row."""
     rows: list[Row] = []
     for done, point in enumerate(points, 1):
-        rows.append(measure(point))
+        row = measure(point)
+        if row is not None:
+            rows.append(row)
         progress(done / len(points))
         yield table(rows)
 

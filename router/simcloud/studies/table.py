@@ -34,14 +34,3 @@ class Table:
 
     def as_dict(self) -> dict[str, object]:
         return asdict(self)
-
-
-def lines(rows: list[dict[str, float | str]], label: str, x: str, y: str) -> tuple[Series, ...]:
-    """One line for each different value of ``label``, in order of appearance."""
-    found: dict[str, list[tuple[float, float]]] = {}
-    for row in rows:
-        found.setdefault(str(row[label]), []).append((float(row[x]), float(row[y])))
-    return tuple(
-        Series(name, tuple(x for x, _ in points), tuple(y for _, y in points))
-        for name, points in found.items()
-    )

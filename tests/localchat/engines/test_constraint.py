@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from localchat.engines.constraint import Constraint
+from localchat.engines.constraint import Constraint, matches
 from router.errors import InvalidRequest
 from router.request import ResponseFormat
 from tests.localchat.engines.fake_runtime import CONTROLS, END, VOCABULARY, FakeRuntime
@@ -201,3 +201,19 @@ def test_any_text_compiles_or_is_refused(kind: str, head: str, tail: str) -> Non
     # Any other error would end the worker.
     with contextlib.suppress(InvalidRequest):
         constraint(kind, head + tail).apply(np.zeros(len(VOCABULARY), np.float32))
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+@given(text=st.text("abx é\n", max_size=6))
+def test_a_whole_text_is_told_to_match_or_not(expression: str, text: str) -> None:
+    assert matches(ResponseFormat("regex", expression), text) == bool(re.fullmatch(expression, text))
+
+
+def test_grammars_and_forms_of_text_are_matched_and_hostile_ones_end() -> None:
+    assert matches(ResponseFormat("lark", LARK), "I like cats")
+    assert not matches(ResponseFormat("lark", LARK), "I like")
+    assert matches(ResponseFormat("gbnf", GBNF), "no  12.")
+    assert not matches(ResponseFormat("json_schema", '{"type": "string", "pattern": "^[a-z]{2}$"}'), '"abc"')
+    assert not matches(ResponseFormat("regex", "(a+)+b"), "a" * 5_000)
+    with pytest.raises(InvalidRequest):
+        matches(ResponseFormat("regex", "("), "x")

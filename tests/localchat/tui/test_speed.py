@@ -13,13 +13,13 @@ from rich.cells import cell_len
 
 from bandwidth_model.residual import Residual
 from localchat.reply_speed import SpeedReport
-from localchat.tui.estimate import Typed, expected
+from localchat.tui.estimate import NOT_MEASURED, Typed, expected
 from localchat.tui.figures import band_text, percent_text
 from localchat.tui.speed_panel import NOTHING_YET, SpeedPanel, speed_text
 from localchat.tui.status import Status, status_line
 from router.dispatch import Dispatch
 from router.forecaster import Observed
-from router.request import Delta, Finished, Progress, Timings, TokenScore, Usage
+from router.request import Delta, Finished, Forecast, Progress, Timings, TokenScore, Usage
 from tests.router.forecasters import FORECAST, FakeForecaster, FakeWatch
 
 SCORE = TokenScore(-0.1, 2.0, 0.5)
@@ -161,6 +161,30 @@ async def test_the_footer_scores_the_reply(chatting: Any, predicting: Any, say: 
         await say(chat, pilot, "Hi")
         footer = chat.transcript.last_reply()._footer.content.plain
         assert "72.4 tokens/s, −9 % of predicted" in footer
+
+
+@given(rate=st.floats(0.1, 9_999), low=st.floats(0.1, 100), high=st.floats(100, 9_999))
+def test_a_guess_from_other_processors_is_never_scored(rate: float, low: float, high: float) -> None:
+    guess = replace(FORECAST, guessed=True, low=low, high=high)
+    text = speed_text(replace(REPORT, forecast=guess, tokens_per_s=rate, residual=None)).plain
+    assert "band" not in text
+    assert "%" not in text
+    assert "typical processors" in text
+    assert expected(guess, 500) == (NOT_MEASURED,)
+
+
+async def test_the_footer_and_the_status_line_do_not_score_a_guess(
+    chatting: Any, predicting: Any, say: Any
+) -> None:
+    class Guessing(FakeForecaster):
+        def forecast(self, prompt_tokens: int, cached_tokens: int) -> Forecast | None:
+            return replace(FORECAST, guessed=True)
+
+    async with chatting(program=predicting(known=Guessing())) as (chat, pilot):
+        await say(chat, pilot, "Hi")
+        assert "72.4 tokens/s" in chat.transcript.last_reply()._footer.content.plain
+        assert "predicted" not in chat.transcript.last_reply()._footer.content.plain
+        assert chat.status.status.predicted == ""
 
 
 async def test_without_a_forecast_nothing_is_compared(chatting: Any, predicting: Any, say: Any) -> None:

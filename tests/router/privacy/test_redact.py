@@ -15,7 +15,7 @@ from router.cloud.wire import Dialect, request_to_json
 from router.errors import CloudCutOff, RouterError
 from router.privacy import Redaction, Restorer, preview, redact, restored, scan
 from router.privacy.folding import fold
-from router.privacy.scan import texts
+from router.privacy.scanning import texts
 from router.request import (
     ChatRequest,
     Delta,

@@ -12,19 +12,11 @@ from router.privacy.numbers import iban_checks, luhn
 from router.request import ChatRequest, Message, ResponseFormat, Sampling, Tools
 from tests.router.privacy.values import EXAMPLES, KEYS, PAIRS, PRIVATE_KEY
 
-SURROUNDINGS = [
-    "{}",
-    "It is {}, I think.",
-    "({})",
-    "“{}”",
-    "a: {}\nb: 2",
-    "x={} y",
-    "見て{}です。".replace("見て", "は "),
-]
+SURROUNDINGS = ["{}", "It is {}, I think.", "({})", "“{}”", "a: {}\nb: 2"]
 
 
 @pytest.mark.parametrize(("kind", "value"), PAIRS)
-@pytest.mark.parametrize("around", SURROUNDINGS[:5])
+@pytest.mark.parametrize("around", SURROUNDINGS)
 def test_a_value_is_found_whole(kind: Kind, value: str, around: str) -> None:
     text = around.format(value)
     (hit,) = scan_text(text)

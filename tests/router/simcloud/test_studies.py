@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import json
 import pkgutil
-from inspect import isgeneratorfunction
 from itertools import pairwise
 
 import pytest
@@ -13,7 +12,7 @@ import pytest
 from router.errors import InvalidSimulation
 from router.simcloud import studies
 from router.simcloud.capacity import largest_rate
-from router.simcloud.studies import batching, paging
+from router.simcloud.studies import paging
 from router.simcloud.studies.registry import Study, all_studies, find_study
 from router.simcloud.studies.table import Table
 
@@ -21,8 +20,15 @@ MODULES = [
     importlib.import_module(f"{studies.__name__}.{m.name}") for m in pkgutil.iter_modules(studies.__path__)
 ]
 STUDIES = [module for module in MODULES if hasattr(module, "SUMMARY")]
-SMALL = [module for module in STUDIES if hasattr(module, "REQUESTS")]
-FEW = 40
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """REQUESTS (or TASKS) is how many each point of a study serves; few are enough to see that it runs."""
+    for module in STUDIES:
+        for constant, enough in (("REQUESTS", 20), ("TASKS", 4)):
+            if hasattr(module, constant):
+                monkeypatch.setattr(module, constant, enough)
 
 
 def tables(name: str, seed: int = 0) -> list[Table]:
@@ -37,13 +43,15 @@ def test_every_module_is_found_by_its_name() -> None:
     assert all(study.summary for study in all_studies().values())
 
 
-@pytest.mark.parametrize("module", SMALL, ids=lambda module: str(module.NAME))
-def test_the_same_seed_gives_the_same_json(module: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    """REQUESTS is how many each point of a study serves; few are enough to see that it runs."""
-    monkeypatch.setattr(module, "REQUESTS", FEW)
-    name = str(module.NAME)  # type: ignore[attr-defined]  # of a study's module
+@pytest.mark.parametrize("name", sorted(all_studies()))
+def test_the_same_seed_gives_the_same_json(name: str) -> None:
+    """And what was measured comes row by row, with the share that is done."""
     shares: list[float] = []
-    first = list(find_study(name).tables(1, shares.append))[-1]
+    partial = list(find_study(name).tables(1, shares.append))
+    assert len(partial) > 3
+    for less, more in pairwise(partial):
+        assert more.rows[: len(less.rows)] == less.rows
+    first = partial[-1]
     second = tables(name, 1)[-1]
     assert json.dumps(first.as_dict()) == json.dumps(second.as_dict())
     assert shares == sorted(shares)
@@ -56,22 +64,7 @@ def test_the_same_seed_gives_the_same_json(module: object, monkeypatch: pytest.M
     assert first.published
 
 
-YIELDING = [module for module in SMALL if isgeneratorfunction(module.run)]
-"""The others are short, and have one table when they end."""
-
-
-@pytest.mark.parametrize("module", YIELDING, ids=lambda module: str(module.NAME))
-def test_what_was_measured_comes_at_once(module: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "REQUESTS", FEW)
-    name = str(module.NAME)  # type: ignore[attr-defined]  # of a study's module
-    partial = tables(name)
-    assert len(partial) > 1
-    for less, more in pairwise(partial):
-        assert more.rows[: len(less.rows)] == less.rows
-
-
-def test_worked_rows_are_exact(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batching, "REQUESTS", FEW)
+def test_worked_rows_are_exact() -> None:
     rows = tables("batching")[-1].rows
     assert [round(float(row["tokens/s"]), 1) for row in rows[:2]] == [429.5, 756.3]
     cases = next(iter(find_study("paging").tables(0, lambda share: None))).rows

@@ -6,7 +6,6 @@ import random
 
 import pytest
 
-from router.simcloud.admission import peak_tokens
 from router.simcloud.footprint import paged_bytes, preallocated_bytes, waste
 from router.simcloud.llm import find_llm
 from router.simcloud.metrics import usd_per_million_tokens
@@ -30,30 +29,30 @@ def test_static_against_continuous() -> None:
 
 
 @pytest.mark.parametrize(
-    ("requests", "longest", "mean", "preallocated_gb", "paged_gb", "wasted"),
+    ("requests", "longest", "mean", "preallocated_gb", "paged_gb", "times", "wasted"),
     [
-        (256, 4096, 256, 104.9, 6.6, 0.938),
-        (256, 8192, 1024, 209.7, 26.2, 0.875),
-        (64, 131072, 16000, 838.9, 102.4, 0.878),
+        (256, 4096, 256, 104.9, 6.6, 16.0, 0.938),
+        (256, 8192, 1024, 209.7, 26.2, 8.0, 0.875),
+        (64, 131072, 16000, 838.9, 102.4, 8.2, 0.878),
     ],
 )
 def test_paged_against_preallocated(
-    requests: int, longest: int, mean: int, preallocated_gb: float, paged_gb: float, wasted: float
+    requests: int,
+    longest: int,
+    mean: int,
+    preallocated_gb: float,
+    paged_gb: float,
+    times: float,
+    wasted: float,
 ) -> None:
     all_at_once = preallocated_bytes(requests, longest, 100_000)
     paged = paged_bytes(requests, mean, 16, 100_000)
     assert all_at_once / 1e9 == pytest.approx(preallocated_gb, abs=0.05)
     assert paged / 1e9 == pytest.approx(paged_gb, abs=0.05)
+    assert all_at_once / paged == pytest.approx(times, abs=0.05)
     used = requests * mean * 100_000
     assert waste(all_at_once, used) == pytest.approx(wasted, abs=0.0005)
     assert waste(paged, used) == 0
-
-
-def test_future_peak() -> None:
-    running = [(500, 100), (300, 400), (800, 50)]
-    assert peak_tokens(running) == 1750
-    assert peak_tokens([*running, (400, 300)]) == 2200
-    assert sum(held + remaining for held, remaining in [*running, (400, 300)]) == 2850
 
 
 def test_kv_of_llama_3_8b() -> None:
@@ -61,5 +60,5 @@ def test_kv_of_llama_3_8b() -> None:
 
 
 def test_half_the_rate_doubles_the_cost_of_a_token() -> None:
-    assert usd_per_million_tokens(3.6, 1, 1000.0) == pytest.approx(1.0)
-    assert usd_per_million_tokens(3.6, 1, 500.0) == pytest.approx(2.0)
+    assert usd_per_million_tokens(3.6, 1000.0) == pytest.approx(1.0)
+    assert usd_per_million_tokens(3.6, 500.0) == pytest.approx(2.0)

@@ -18,7 +18,7 @@ from router.privacy.kinds import Kind
 from router.request import Delta, Event, Failed, Finished, TokenScore, ToolCall
 
 if TYPE_CHECKING:
-    from router.privacy.redact import Redaction
+    from router.privacy.redaction import Redaction
 
 PLACEHOLDER = re.compile(r"<[A-Z_]+_[0-9]+>")
 

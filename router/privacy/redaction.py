@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 
 from router.privacy.folding import Folded, fold
 from router.privacy.kinds import Hit, Kind, apart
-from router.privacy.restore import PLACEHOLDER, Hidden, Restorer
-from router.privacy.scan import JSON_FIELDS, Place, hits_in, texts
+from router.privacy.restoring import PLACEHOLDER, Hidden, Restorer
+from router.privacy.scanning import JSON_FIELDS, Place, hits_in, texts
 from router.request import ChatRequest, ResponseFormat, Tools
 
 SHORTEST_REPEAT = 6

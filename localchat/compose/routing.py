@@ -1,0 +1,279 @@
+"""Builds what decides who answers, and the way off this machine: when that is first needed, not before.
+
+Owns what is shared by all conversations of a program: the cloud's client, the purse, the
+ledger. Offline, nothing of the way is ever imported.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, cast
+
+from localchat.errors import UsageError
+from localchat.paths import Paths
+
+if TYPE_CHECKING:
+    from localchat.forecast import ModelForecaster
+    from localchat.settings import Settings
+    from router.backend import Backend, LocalModel
+    from router.budget import Purse
+    from router.call import Call
+    from router.cloud.target import Target
+    from router.confidence import Calibration
+    from router.consent import AskPerson, Consent, Departure, Rule
+    from router.decision import Mode, Verdict
+    from router.dispatch import Elsewhere, Gate
+    from router.facts import FactRule
+    from router.ledger import LabelName, Ledger
+    from router.outbound import OutboundRoute
+    from router.recording import Recorder
+    from router.request import ChatRequest
+    from router.sides import There
+
+LABELS_READ = 500  # of the newest answers: what a person said of older ones says less of today
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """The cloud that may answer, as the surfaces speak of it."""
+
+    name: str
+    simulated: bool
+    departure: Callable[[ChatRequest], Departure]
+    spent_text: Callable[[], str] = lambda: ""
+
+
+class _Closable(Protocol):
+    async def close(self) -> None: ...
+
+
+class Routing:
+    """For one program. ``ask_person`` is set by the surface that can ask; without one nobody can."""
+
+    def __init__(self, settings: Settings, paths: Paths, *, keeps: bool = True) -> None:
+        """``keeps``: answers are recorded. Imports nothing that is not needed yet. Raises UsageError."""
+        self._settings, self._paths, self._keeps = settings, paths, keeps
+        self.offline = settings.routing.offline
+        self.mode = cast("Mode", "local" if self.offline else settings.routing.mode)
+        self.ask_person: AskPerson = _nobody_to_ask
+        self._open: list[_Closable] = []
+        if settings.routing.rules:
+            _ = self._rules  # a wrong file is told at once, not with the first answer
+
+    # -- what every answer passes
+
+    def check(self, call: Call) -> tuple[Verdict, ...]:
+        from router.validate import validate
+
+        return validate(call.request, call.text, self._rules)
+
+    def record(self, call: Call) -> str:
+        return self._recorder(call) if self._recorder else ""
+
+    @cached_property
+    def ledger(self) -> Ledger | None:
+        if not self._keeps:
+            return None
+        from router.ledger import Ledger
+
+        return Ledger(self._paths.ledger)
+
+    def story(self, entry: str) -> list[str]:
+        """An answer's story in plain words, [] where it is not recorded. Reads the disk."""
+        from localchat.story import story
+        from router.errors import LedgerError
+
+        try:
+            return list(story(self.ledger.entry(entry))) if self.ledger else []
+        except LedgerError:
+            return []
+
+    def label(self, entry: str, label: LabelName) -> None:
+        """What a person says of an answer."""
+        if self.ledger and entry:
+            self.ledger.feedback(entry, label)
+
+    @cached_property
+    def _recorder(self) -> Recorder | None:
+        if self.ledger is None:
+            return None
+        from router.recording import Recorder
+
+        keep_text = self._settings.routing.keep_text
+        price = None if self.offline else self._target.price
+        provider = "" if self.offline else self._target.provider
+        return Recorder(self.ledger, price, provider, keep_text)
+
+    @cached_property
+    def _rules(self) -> tuple[FactRule, ...]:
+        from router.errors import InvalidRules
+        from router.facts import parse_rules
+
+        name = self._settings.routing.rules
+        if not name:
+            return ()
+        try:
+            return parse_rules(Path(name).expanduser().read_text(encoding="utf-8"), name)
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"{name} cannot be read: {error}.", "Correct routing.rules.") from None
+        except InvalidRules as error:
+            raise UsageError(error.message, error.next_step) from None
+
+    # -- the other side
+
+    @cached_property
+    def remote(self) -> Remote | None:
+        if self.offline:
+            return None
+        target, simulated = self._target, self._simulated
+        name = "the simulated cloud" if simulated else f"{target.provider}: {target.model}"
+        return Remote(name, simulated, lambda request: self._outbound.departure(request), self._spent_text)
+
+    def elsewhere(self, model: LocalModel, forecaster: ModelForecaster | None) -> Elsewhere:
+        """Called with the first question that may leave."""
+        from router.chooser import RouteChooser
+        from router.dispatch import Elsewhere
+        from router.policy import Limits
+        from router.sides import Here
+
+        routing = self._settings.routing
+        chooser = RouteChooser(
+            Here(model, forecaster),
+            self._there,
+            self._purse,
+            Limits(routing.ttft_s, routing.total_s, routing.hard_from, routing.hard_from / 2),
+            self._rule,
+            self._spent,
+            lambda: self._gate(model),
+        )
+        return Elsewhere(chooser, self._outbound)
+
+    async def close(self) -> None:
+        while self._open:
+            await self._open.pop().close()
+        if ledger := self.__dict__.get("ledger"):
+            ledger.close()
+
+    @property
+    def _simulated(self) -> bool:
+        """Out of the box the cloud is one of our own, which asks nobody."""
+        return not self._settings.cloud.is_configured
+
+    @property
+    def _rule(self) -> Rule:
+        return cast("Rule", self._settings.routing.privacy)
+
+    @cached_property
+    def _target(self) -> Target:
+        from localchat.compose.clouds import cloud_target, simulated_target
+
+        cloud = self._settings.cloud
+        return cloud_target(cloud) or simulated_target(cloud)
+
+    @cached_property
+    def _cloud(self) -> Backend:
+        from localchat.compose.clouds import build_cloud, build_simulated_backend
+
+        build = build_simulated_backend if self._simulated else build_cloud
+        cloud = build(self._settings)
+        self._open.append(cloud)
+        return cloud
+
+    @cached_property
+    def _there(self) -> There:
+        from router.sides import There
+
+        return There(self._target.model, self._target.price, self._simulated)
+
+    @cached_property
+    def _outbound(self) -> OutboundRoute:
+        from router.outbound import OutboundRoute
+
+        async def ask(departure: Departure) -> Consent:
+            return await self.ask_person(departure)
+
+        return OutboundRoute(
+            self._cloud,
+            self._target,
+            self._there,
+            self._purse,
+            self._rule,
+            ask,
+            None,
+            self._settings.routing.profile,
+        )
+
+    # -- money
+
+    @cached_property
+    def _purse(self) -> Purse:
+        from router.budget import Budget, Purse
+
+        routing = self._settings.routing
+        limits = Budget(routing.daily_usd, routing.conversation_usd, unknown_price_allowed=routing.unpriced)
+        return Purse(limits)
+
+    def _spent(self, conversation: str) -> tuple[float, float]:
+        """Today's dollars and a conversation's, by the record. It reads the disk."""
+        from router.errors import LedgerError
+
+        if self.ledger is None:
+            return 0.0, 0.0
+        try:
+            today = self.ledger.totals(since=_midnight())
+            number = int(conversation) if conversation.isdigit() else None
+            here = self.ledger.totals(conversation_id=number) if number is not None else None
+        except LedgerError:  # told with the answer; the purse counts on by itself
+            return 0.0, 0.0
+        return today.spent_usd + today.simulated_usd, here.spent_usd + here.simulated_usd if here else 0.0
+
+    def _spent_text(self) -> str:
+        today_usd = max(self._purse.budget("").spent_today_usd, self._spent("")[0])
+        return f"${today_usd:,.2f} of ${self._settings.routing.daily_usd:,.2f} today"
+
+    # -- judging
+
+    def _gate(self, model: LocalModel) -> Gate:
+        from router.confidence import judge
+        from router.gate import Gate
+
+        calibration = self._calibration
+        return Gate(lambda scores, text: judge(scores, text, model.model, calibration=calibration))
+
+    @cached_property
+    def _calibration(self) -> Calibration:
+        """What a person's verdicts teach, as of the start of this program."""
+        from router.errors import LedgerError
+        from router.feedback import Label, recalibrated
+
+        try:
+            entries = self.ledger.entries(limit=LABELS_READ, answered_by="local") if self.ledger else []
+        except LedgerError:
+            entries = []
+        return recalibrated(
+            [
+                Label(entry.confidence.p_wrong, label.name != "good")
+                for entry in entries
+                if entry.confidence
+                for label in entry.labels[-1:]
+            ]
+        )
+
+
+async def _nobody_to_ask(departure: Departure) -> Consent:
+    from router.errors import Refused
+
+    raise Refused(
+        f"What would leave holds {departure.found}, and nobody can be asked here.",
+        "Say what to do: --privacy redact, --privacy send, --privacy local, or --route local.",
+    )
+
+
+def _midnight() -> float:
+    """The beginning of this day in Unix seconds, by the clock on the wall."""
+    now = time.localtime()
+    return time.mktime((now.tm_year, now.tm_mon, now.tm_mday, 0, 0, 0, 0, 0, -1))
