@@ -77,13 +77,12 @@ def run(args: argparse.Namespace) -> int:
         seed=args.seed,
         fault=args.fault,
     )
-    listening = _listen(args.host, args.port)
-    try:
-        cloud = build_simulated_cloud(settings, paths, plan)
-    except InvalidSimulation as error:
-        listening.close()
-        raise UsageError(error.message, error.next_step) from None
-    return asyncio.run(_serve(cloud, listening, args))
+    with _listen(args.host, args.port) as listening:
+        try:
+            cloud = build_simulated_cloud(settings, paths, plan)
+        except InvalidSimulation as error:
+            raise UsageError(error.message, error.next_step) from None
+        return asyncio.run(_serve(cloud, listening, args))
 
 
 def _check(args: argparse.Namespace) -> None:
