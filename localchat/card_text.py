@@ -44,7 +44,8 @@ def simulated_text(simulated: Simulated) -> str:
         f"queue {simulated.queued_requests}",
     ]
     if simulated.text_model:
-        parts.append(f"words by {simulated.text_model}")
+        part = ", which read a part of it" if simulated.partial else ""
+        parts.append(f"words by {simulated.text_model}{part}")
     if simulated.late_tokens:
         parts.append(f"{simulated.late_tokens} tokens late")
     return ", ".join(parts)

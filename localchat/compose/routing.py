@@ -106,7 +106,7 @@ class Routing:
         keep_text = self._settings.routing.keep_text
         price = None if self.offline else self._target.price
         provider = "" if self.offline else self._target.provider
-        return Recorder(self.ledger, price, provider, keep_text)
+        return Recorder(self.ledger, price, provider, self._simulated, keep_text)
 
     @cached_property
     def _rules(self) -> tuple[FactRule, ...]:
@@ -122,6 +122,10 @@ class Routing:
             raise UsageError(f"{name} cannot be read: {error}.", "Correct routing.rules.") from None
         except InvalidRules as error:
             raise UsageError(error.message, error.next_step) from None
+
+    async def reject(self, entry: int) -> str:
+        """Remove a stored answer that was wrong; why that could not be done, or ""."""
+        return await self._cache.reject(entry) if self._cache else "there is no cache"
 
     # -- the other side
 

@@ -42,7 +42,8 @@ class Entry:
     ``route`` is what was decided, ``answered_by`` who gave the answer in the end, ``hand_offs`` lie between;
     ``model`` and ``version`` are those of the answer. ``parameters`` are resolved: what was really used.
     ``cost_usd`` is what was paid, 0 here and from the cache; ``avoided_usd`` what the configured cloud
-    would have cost instead. ``payload_bytes`` is the whole request's text in UTF-8. ``outcome`` is
+    would have cost instead. ``sent``: the request went to the cloud, which may be a ``simulated_cloud``.
+    ``payload_bytes`` is the whole request's text in UTF-8. ``outcome`` is
     the finish reason, or the name of the error. ``prompt`` and ``answer`` are "" unless chosen.
     """
 
@@ -76,16 +77,22 @@ class Entry:
     privacy_action: PrivacyAction = ""
     privacy_found: Mapping[Kind, int] = field(default_factory=dict)
     hand_offs: tuple[HandedOff, ...] = ()
+    sent: bool = False
+    simulated_cloud: bool = False
     simulated: Simulated | None = None
     prompt: str = field(default="", repr=False)
     answer: str = field(default="", repr=False)
     labels: tuple[Label, ...] = ()
 
     @property
+    def is_simulated(self) -> bool:
+        """The cloud that was asked was no real one, whether or not it came to answer."""
+        return self.simulated is not None or (self.sent and self.simulated_cloud)
+
+    @property
     def left_the_machine(self) -> bool:
-        """Some of the request went to a real cloud, whoever answered in the end."""
-        went = self.answered_by == "cloud" or any("cloud" in (h.source, h.target) for h in self.hand_offs)
-        return went and self.simulated is None
+        """The request went to a real cloud, whoever answered in the end."""
+        return self.sent and not self.is_simulated
 
 
 def new_id() -> str:

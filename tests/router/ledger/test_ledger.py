@@ -118,7 +118,7 @@ def test_what_is_not_written_yet_counts(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     with Ledger(tmp_path / "ledger.db") as ledger:
         for number in range(200):
-            ledger.record(plain(number, cost_usd=1.0, answered_by="cloud"))
+            ledger.record(plain(number, cost_usd=1.0, answered_by="cloud", sent=True))
             assert ledger.totals().spent_usd == number + 1
 
 
