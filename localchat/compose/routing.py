@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from localchat.settings import Settings
     from router.backend import Backend, LocalModel
     from router.budget import Purse
+    from router.cache.answers import AnswerCache
     from router.call import Call
     from router.cloud.target import Target
     from router.confidence import Calibration
@@ -210,6 +211,16 @@ class Routing:
             None,
             self._settings.routing.profile,
         )
+
+    @cached_property
+    def _cache(self) -> AnswerCache | None:
+        if not (self._settings.routing.cache and self._keeps):
+            return None
+        from localchat.compose.answers import build_cache
+
+        cache = build_cache(self._paths)
+        self._open.append(cache)
+        return cache
 
     # -- money
 

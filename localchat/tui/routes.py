@@ -128,7 +128,7 @@ class Routes:
             await self._chat.regenerate(view.stored, mode)
 
     async def reject(self, view: MessageView | None) -> None:
-        """A stored answer was wrong: it is removed, counts against the cache, and the question is asked anew."""
+        """A stored answer was wrong: it goes, counts against the cache, and the question is asked anew."""
         routing, card = self._chat.program.routing, view.stored.card if view else None
         if not (view and routing and card and card.cache):
             self._chat.tell("This answer does not come from the cache.")
