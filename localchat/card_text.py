@@ -25,6 +25,10 @@ def age_text(seconds: float) -> str:
     return f"{max(0, int(seconds))} s"
 
 
+def cost_text(usd: float | None) -> str:
+    return "cost unknown" if usd is None else money(usd)
+
+
 def estimate_text(estimate: Estimate) -> str:
     """``≈ 3.4 s, $0.0012``: what is known of it."""
     parts = []
@@ -32,7 +36,7 @@ def estimate_text(estimate: Estimate) -> str:
         digits = 1 if estimate.total_s < 10 else 0
         parts.append(f"≈ {estimate.total_s:,.{digits}f} s")
     if estimate.route == "cloud":
-        parts.append(money(estimate.cost_usd))
+        parts.append(cost_text(estimate.cost_usd))
     return ", ".join(parts)
 
 
@@ -62,7 +66,7 @@ def cache_text(label: CacheLabel) -> str:
 
 
 def decision_text(decision: Decision) -> str:
-    """``local: it is an easy question (difficulty 0.12); cloud: ≈ 1.2 s, $0.0004``."""
+    """``local: It is easy. Cloud instead (≈ 1.2 s, $0.0004): It is not needed.``"""
     others = (alternative_text(each, decision) for each in decision.alternatives)
     return " ".join([f"{decision.route}:", *decision.reasons, *filter(None, others)])
 
@@ -74,7 +78,9 @@ def alternative_text(alternative: Alternative, decision: Decision) -> str:
     if not cost and not why:
         return ""
     name = estimate.route.capitalize()
-    return f"{name} instead: {', '.join(filter(None, (cost, why)))}"
+    if not why:
+        return f"{name} instead: {cost}."
+    return f"{name} instead{f' ({cost})' if cost else ''}: {why}"
 
 
 def marks(card: Card) -> Iterator[str]:
@@ -90,7 +96,7 @@ def marks(card: Card) -> Iterator[str]:
     if card.failed_checks:
         yield f"failed check: {card.failed_checks[0].validator}"
     if card.route == "cloud" and not card.cache:
-        yield money(card.cost_usd)
+        yield cost_text(card.cost_usd)
 
 
 def summary(card: Card) -> str:
