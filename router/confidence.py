@@ -1,7 +1,7 @@
 """How likely a local answer is wrong, from the scores of its first tokens.
 
 Owns the features and the shipped weights (confidence.json, by benchmarks/train_confidence.py). Pure. Does not
-know when an answer is judged or what follows (router.gate), nor where a calibration comes from (router.feedback).
+know when an answer is judged (router.gate) or where a calibration comes from (router.feedback).
 """
 
 from __future__ import annotations
