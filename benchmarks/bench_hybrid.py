@@ -5,6 +5,7 @@
 
 The local model's letters were collected by hybrid_answers.py; the cloud is the recorded GPT-4. Confidence
 is by the shipped weights, fitted to the first half of each file: all figures here are of the second half.
+Difficulty is by weights that were fitted without any of the questions answered, unlike those shipped.
 """
 
 from __future__ import annotations
@@ -14,14 +15,17 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.difficulty_fit import Training, train
 from benchmarks.hybrid_answers import read_answers
 from benchmarks.open_answers import read_open_answers
 from benchmarks.ranking import Array, apgr, auroc, interval, recovered
 from benchmarks.record import Record, arguments, recording
 from benchmarks.routing_data import Recorded, read_recorded
 from benchmarks.train_confidence import learned_from, named_file, right_letters
+from benchmarks.train_difficulty import exams, ordinary
 from router.confidence import SURE, judge, log_odds
-from router.difficulty import difficulty
+from router.difficulty import Scorer
+from router.question import features
 from router.request import TokenScore
 
 SHARES = (0.1, 0.2, 0.3, 0.5)
@@ -48,13 +52,18 @@ def letters(record: Record, name: str, file: Path, data: Path, gold: Path) -> No
     told_apart(record, name, chance[learned:], rules[learned:], ~right[learned:])
     gain = strong.astype(float) - right
     alone = float(right[learned:].mean())
-    for label, scores in orders(questions, chance, gain, learned).items():
+    answered = {answer.index for answer in answers}
+    others = [question for index, question in enumerate(asked) if index not in answered]
+    scorer = train(Training(ordinary("train"), exams(others)))
+    for label, scores in orders(scorer, questions, chance, gain, learned).items():
         reached(record, f"{name} by {label}", scores[learned:], gain[learned:], alone)
 
 
-def orders(questions: Sequence[Recorded], chance: Array, gain: Array, learned: int) -> dict[str, Array]:
+def orders(
+    scorer: Scorer, questions: Sequence[Recorded], chance: Array, gain: Array, learned: int
+) -> dict[str, Array]:
     """By what the questions could be sent first; how both are weighed is learned from the first half."""
-    hard = np.array([log_odds(difficulty(q.prompt)) for q in questions])
+    hard = np.array([scorer.score(features(q.prompt)) for q in questions])
     design = np.column_stack([hard, chance, np.ones_like(hard)])
     line = np.linalg.lstsq(design[:learned], gain[:learned], rcond=None)[0]
     length = np.array([len(q.prompt) for q in questions], float)

@@ -11,7 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.confidence import FEATURES, Calibration, judge, log_odds, measured, probability
+from router.confidence import (
+    FEATURES,
+    Calibration,
+    agreement,
+    judge,
+    log_odds,
+    measured,
+    probability,
+    with_agreement,
+)
 from router.decision import Confidence
 from router.errors import BackendCrashed
 from router.feedback import LEAST_LABELS, Label, recalibrated
@@ -58,6 +67,22 @@ def test_features_of_no_length_bias() -> None:
     differing = [name for name, a, b in zip(FEATURES, short, long, strict=True) if a != pytest.approx(b)]
     assert differing == ["tokens"]
     assert measured([SURE], "I'm sorry, I cannot say")[-1] == 1.0
+
+
+def test_agreement_looks_past_case_and_marks() -> None:
+    assert agreement(["Paris.", "paris", " PARIS!", "Rome"]) == 0.75
+    assert agreement(["B", "B", "B", "B"]) == 1.0
+    assert agreement([]) == 0.0
+
+
+@given(st.lists(scores_, max_size=3), st.integers(1, 8), st.data())
+def test_more_agreement_is_never_less_confidence(
+    scores: list[TokenScore], votes: int, data: st.DataObject
+) -> None:
+    judged = judge(scores, "", MODEL)
+    fewer, more = sorted(data.draw(st.lists(st.integers(1, votes), min_size=2, max_size=2)))
+    low, high = (with_agreement(judged, n / votes, votes).p_wrong for n in (fewer, more))
+    assert 0 < high <= low < 1
 
 
 # -- the gate
