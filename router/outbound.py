@@ -154,7 +154,7 @@ class OutboundRoute:
     def _departure(self, request: ChatRequest, redacted: ChatRequest, redaction: Redaction) -> Departure:
         model, dialect = self._target.model, self._target.dialect
         return Departure(
-            f"{self._target.provider}: {model}",
+            "the simulated cloud" if self._there.simulated else f"{self._target.provider}: {model}",
             counted(redaction.counts),
             preview(request, model, dialect),
             preview(redacted, model, dialect),
