@@ -19,8 +19,8 @@ gains = st.lists(st.sampled_from([-1.0, 0.0, 0.0, 1.0, 1.0]), min_size=2, max_si
 
 @given(gains, st.randoms())
 def test_recovery_runs_from_nothing_to_all_and_no_order_beats_the_right_one(
-    gain: list[float], random
-) -> None:  # type: ignore[no-untyped-def]  # hypothesis' Random
+    gain: list[float], draw: random.Random
+) -> None:
     added = np.array(gain)
     assume(added.sum() > 0)
     scores = np.array([draw.random() for _ in gain])
