@@ -1,8 +1,9 @@
-"""A local model answers questions in its own words; each answer is kept with its scores and whether it is right.
+"""A local model answers questions in its own words; kept are each answer, its scores, whether it is right.
 
     python -m benchmarks.open_answers --questions open.jsonl --model FILE.gguf --answers FILE.jsonl
 
-Right is an answer that contains one of the right ones, whole words, whatever case. Stopped, it goes on where it was.
+Right is an answer that contains one of the right ones, as whole words, whatever case. Stopped, it goes on
+where it was.
 """
 
 from __future__ import annotations

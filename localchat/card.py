@@ -50,8 +50,8 @@ class Card:
     @property
     def is_simulated(self) -> bool:
         """Known from the decision on, and so of answers that never ended too."""
-        estimates = (self.decision.expected, *(each.estimate for each in self.decision.alternatives))
-        return self.route == "cloud" and any(e.simulated for e in estimates if e and e.route == "cloud")
+        estimate = self.decision.estimate_of("cloud")
+        return self.route == "cloud" and estimate is not None and estimate.simulated
 
     @property
     def failed_checks(self) -> tuple[Verdict, ...]:

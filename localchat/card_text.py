@@ -25,6 +25,10 @@ def age_text(seconds: float) -> str:
     return f"{max(0, int(seconds))} s"
 
 
+def cost_text(usd: float | None) -> str:
+    return "cost unknown" if usd is None else money(usd)
+
+
 def estimate_text(estimate: Estimate) -> str:
     """``≈ 3.4 s, $0.0012``: what is known of it."""
     parts = []
@@ -32,7 +36,7 @@ def estimate_text(estimate: Estimate) -> str:
         digits = 1 if estimate.total_s < 10 else 0
         parts.append(f"≈ {estimate.total_s:,.{digits}f} s")
     if estimate.route == "cloud":
-        parts.append(money(estimate.cost_usd))
+        parts.append(cost_text(estimate.cost_usd))
     return ", ".join(parts)
 
 
@@ -44,7 +48,8 @@ def simulated_text(simulated: Simulated) -> str:
         f"queue {simulated.queued_requests}",
     ]
     if simulated.text_model:
-        parts.append(f"words by {simulated.text_model}")
+        part = ", which read a part of it" if simulated.partial else ""
+        parts.append(f"words by {simulated.text_model}{part}")
     if simulated.late_tokens:
         parts.append(f"{simulated.late_tokens} tokens late")
     return ", ".join(parts)
@@ -61,7 +66,7 @@ def cache_text(label: CacheLabel) -> str:
 
 
 def decision_text(decision: Decision) -> str:
-    """``local: it is an easy question (difficulty 0.12); cloud: ≈ 1.2 s, $0.0004``."""
+    """``local: It is easy. Cloud instead (≈ 1.2 s, $0.0004): It is not needed.``"""
     others = (alternative_text(each, decision) for each in decision.alternatives)
     return " ".join([f"{decision.route}:", *decision.reasons, *filter(None, others)])
 
@@ -73,7 +78,9 @@ def alternative_text(alternative: Alternative, decision: Decision) -> str:
     if not cost and not why:
         return ""
     name = estimate.route.capitalize()
-    return f"{name} instead: {', '.join(filter(None, (cost, why)))}"
+    if not why:
+        return f"{name} instead: {cost}."
+    return f"{name} instead{f' ({cost})' if cost else ''}: {why}"
 
 
 def marks(card: Card) -> Iterator[str]:
@@ -89,7 +96,7 @@ def marks(card: Card) -> Iterator[str]:
     if card.failed_checks:
         yield f"failed check: {card.failed_checks[0].validator}"
     if card.route == "cloud" and not card.cache:
-        yield money(card.cost_usd)
+        yield cost_text(card.cost_usd)
 
 
 def summary(card: Card) -> str:
@@ -108,6 +115,4 @@ def _hand_off_text(handed: HandedOff) -> str:
 
 def is_plain(card: Card) -> bool:
     """Nothing but this machine was in question: there is no story to tell."""
-    return card.route == "local" and not (
-        card.hand_offs or card.decision.alternatives or card.failed_checks or card.confidence
-    )
+    return card.route == "local" and not (card.hand_offs or card.decision.alternatives or card.confidence)

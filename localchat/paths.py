@@ -27,6 +27,11 @@ class Paths:
         return self.data / "history.db"
 
     @property
+    def answers(self) -> Path:
+        """What a cloud answered, to be given again."""
+        return self.data / "answers.db"
+
+    @property
     def ledger(self) -> Path:
         return self.data / "ledger.db"
 

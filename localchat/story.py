@@ -71,9 +71,10 @@ def _who(entry: Entry) -> str:
 
 
 def _simulation(entry: Entry) -> Iterator[str]:
-    if entry.simulated:
+    if entry.is_simulated:
+        gpu = entry.simulated.gpu if entry.simulated else "GPU"
         yield (
-            f"SIMULATED: the cloud was a simulated {entry.simulated.gpu}; its times are simulated and "
+            f"SIMULATED: the cloud was a simulated {gpu}; its times are simulated and "
             "nothing left this machine."
         )
 
@@ -128,7 +129,7 @@ def _figures(entry: Entry) -> Iterator[str]:
     ends = _ENDS.get(entry.outcome, f"It failed: {entry.outcome}.")
     yield f"First words after {duration(entry.ttft_s)}, all after {duration(entry.total_s)}. {ends}"
     yield f"Tokens: {_tokens(entry)}."
-    cost = f"Cost: {money(entry.cost_usd)}{' (simulated)' if entry.simulated else ''}"
+    cost = f"Cost: {money(entry.cost_usd)}{' (simulated)' if entry.is_simulated else ''}"
     avoided = (
         ""
         if entry.answered_by == "cloud"

@@ -107,7 +107,13 @@ class Call:
                 pass
 
     def failed(self, error: RouterError) -> None:
-        self.error, self.ended_s = error, time.monotonic()
+        self.error = error
+        self.end()
+
+    def end(self) -> None:
+        """Idempotent."""
+        if self.ended_s is None:
+            self.ended_s = time.monotonic()
 
     @property
     def can_go_on_here(self) -> bool:

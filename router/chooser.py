@@ -44,7 +44,7 @@ class RouteChooser:
 
     async def choose(self, request: ChatRequest, turn: Turn) -> Decision:
         """Raises Refused where the cloud is wanted and cannot be had."""
-        asked, (local, cloud) = await self._asked(request, turn), await self._sides(request)
+        asked, (local, cloud) = await self._asked(request, turn), await self._sides(request, turn)
         budget = await self._budget(turn.conversation)
         decision = decide(asked, local, cloud, budget, turn.mode, self.limits)
         if decision.route == "cloud" and decision.refusal:
@@ -102,10 +102,11 @@ class RouteChooser:
             self._routes.get(turn.conversation),
         )
 
-    async def _sides(self, request: ChatRequest) -> tuple[Side, Side]:
-        trouble = ""
+    async def _sides(self, request: ChatRequest, turn: Turn) -> tuple[Side, Side]:
+        trouble, tokens = "", guessed_tokens(request)
         try:
-            tokens = await self.here.prompt_tokens(request)
+            if turn.mode != "cloud":  # there it is not worth loading the model here
+                tokens = await self.here.prompt_tokens(request)
         except ModelUnavailable as error:
-            trouble, tokens = error.message, guessed_tokens(request)
+            trouble = error.message
         return await self.here.side(request, tokens, trouble), self.there.side(request, tokens)

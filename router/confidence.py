@@ -1,8 +1,7 @@
 """How likely a local answer is wrong, from the scores of its first tokens.
 
-Owns the features and the shipped weights (confidence.json, by benchmarks/train_confidence.py). Pure.
-Does not know when an answer is judged or what follows (router.gate), nor where a calibration comes
-from (router.feedback).
+Owns the features and the shipped weights (confidence.json, by benchmarks/train_confidence.py). Pure. Does not
+know when an answer is judged (router.gate) or where a calibration comes from (router.feedback).
 """
 
 from __future__ import annotations
@@ -10,8 +9,9 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -31,6 +31,8 @@ _HEDGE = re.compile(
     r"as an ai|unfortunately|apologi[sz]e|it is (?:difficult|hard) to|not possible to)\b",
     re.IGNORECASE,
 )
+
+_WORD = re.compile(r"\w+")
 
 FEATURES = (
     "mean log-probability",
@@ -112,6 +114,24 @@ def judge(
     rule = bool(free) and sum(math.exp(score.logprob) for score in free) / len(free) < SURE
     known = own or bool(calibration and calibration.labels)
     return Confidence(probability(line), threshold, len(free), rule, known)
+
+
+def agreement(answers: Sequence[str]) -> float:
+    """Share of the commonest of some short answers, whatever case, marks and spaces."""
+    if not answers:
+        return 0.0
+    return Counter(" ".join(_WORD.findall(a.casefold())) for a in answers).most_common(1)[0][1] / len(answers)
+
+
+def with_agreement(judged: Confidence, share: float, votes: int) -> Confidence:
+    """Beside the scores, what ``votes`` short answers drawn side by side say by agreeing to that ``share``.
+
+    Both log-odds count alike: a weight of its own would have to be learned, and halves are enough to let one
+    doubt what the other is sure of. Half a vote for either side keeps unanimity from being certainty.
+    """
+    agreed = share * votes
+    odds = math.log((votes - agreed + 0.5) / (agreed + 0.5))
+    return replace(judged, p_wrong=probability((log_odds(judged.p_wrong) + odds) / 2))
 
 
 def probability(log_odds: float) -> float:

@@ -69,6 +69,12 @@ class Decision:
     expected: Estimate | None = None
     refusal: str = ""
 
+    def estimate_of(self, route: str) -> Estimate | None:
+        """What was expected of ``route``, taken or not."""
+        if self.expected and self.expected.route == route:
+            return self.expected
+        return next((o.estimate for o in self.alternatives if o.estimate.route == route), None)
+
 
 @dataclass(frozen=True, slots=True)
 class Confidence:

@@ -235,6 +235,7 @@ class Dispatch:
 
     def _end(self, call: Call) -> None:
         """Stopped and failed requests are recorded too."""
+        call.end()
         self._kept(call)
         if self._elsewhere:
             self._elsewhere.chooser.ended(call)

@@ -6,6 +6,7 @@ thumbs), is others' business. A few verdicts change nothing, and many change it 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ from router.confidence import Calibration, log_odds, probability
 
 LEAST_LABELS, LEAST_OF_EACH = 30, 5  # below, a line through them says more of chance than of the model
 HELD_BACK = 4.0  # how strongly the line is held at slope 1, offset 0, in labels
-STEPS = 30
+STEPS, SMALLEST_STEP = 30, 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +33,38 @@ def recalibrated(labels: Sequence[Label]) -> Calibration:
     points = [(log_odds(label.p_wrong), float(label.wrong)) for label in labels]
     slope, offset = 1.0, 0.0
     for _ in range(STEPS):
-        slope, offset = _newton(points, slope, offset)
+        slope, offset = _nearer(points, slope, offset)
     # A falling line would call sure what the scores call doubtful: then they say nothing.
     return Calibration(max(0.0, slope), offset, len(labels))
 
 
-def _newton(points: Sequence[tuple[float, float]], slope: float, offset: float) -> tuple[float, float]:
+Points = Sequence[tuple[float, float]]
+
+
+def _nearer(points: Points, slope: float, offset: float) -> tuple[float, float]:
+    """One step of Newton's method, halved until it leads down: whole ones can run away."""
+    by_slope, by_offset = _newton(points, slope, offset)
+    before, share = _loss(points, slope, offset), 1.0
+    while share > SMALLEST_STEP:
+        tried = slope - share * by_slope, offset - share * by_offset
+        if _loss(points, *tried) < before:
+            return tried
+        share /= 2
+    return slope, offset
+
+
+def _loss(points: Points, slope: float, offset: float) -> float:
+    """Surprise at the labels, and what holds the line back; convex."""
+    surprise = sum(_softplus((1 - 2 * wrong) * (slope * x + offset)) for x, wrong in points)
+    return surprise + HELD_BACK / 2 * ((slope - 1) ** 2 + offset**2)
+
+
+def _softplus(x: float) -> float:
+    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
+
+
+def _newton(points: Points, slope: float, offset: float) -> tuple[float, float]:
+    """What to take from slope and offset."""
     g_slope, g_offset = HELD_BACK * (slope - 1), HELD_BACK * offset
     h_ss, h_so, h_oo = HELD_BACK, 0.0, HELD_BACK
     for x, wrong in points:
@@ -48,6 +75,6 @@ def _newton(points: Sequence[tuple[float, float]], slope: float, offset: float) 
         h_so += p * (1 - p) * x
         h_oo += p * (1 - p)
     determinant = h_ss * h_oo - h_so * h_so
-    slope -= (h_oo * g_slope - h_so * g_offset) / determinant
-    offset -= (h_ss * g_offset - h_so * g_slope) / determinant
-    return slope, offset
+    by_slope = (h_oo * g_slope - h_so * g_offset) / determinant
+    by_offset = (h_ss * g_offset - h_so * g_slope) / determinant
+    return by_slope, by_offset

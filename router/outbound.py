@@ -57,7 +57,6 @@ class OutboundRoute:
     async def stream(self, call: Call) -> AsyncGenerator[Event, None]:
         """Raises Withheld where it must not leave, and what the cloud raises."""
         request, redaction = await self._cleared(call, self.as_asked(call.request))
-        call.sent = request.sampling
         ticket: Ticket | None = None
         try:
             if self._cache and not redaction:
@@ -100,6 +99,7 @@ class OutboundRoute:
         number = self._purse.reserve(call.turn.conversation, worst_usd)
         if number is None:
             raise OverBudget(f"It could cost {dollars(worst_usd)}, which is more than is left.")
+        call.sent = request.sampling
         call.paid_usd = 0.0  # nothing before it began
         try:
             async with aclosing(self._answer(request, redaction)) as events:
@@ -154,7 +154,7 @@ class OutboundRoute:
     def _departure(self, request: ChatRequest, redacted: ChatRequest, redaction: Redaction) -> Departure:
         model, dialect = self._target.model, self._target.dialect
         return Departure(
-            f"{self._target.provider}: {model}",
+            "the simulated cloud" if self._there.simulated else f"{self._target.provider}: {model}",
             counted(redaction.counts),
             preview(request, model, dialect),
             preview(redacted, model, dialect),

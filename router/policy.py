@@ -95,9 +95,25 @@ def decide(
     mode: Mode = "auto",
     limits: Limits | None = None,
 ) -> Decision:
+    """The first rule that has something to say. ``budget`` None: no limit of money."""
     case = Case(asked, local, cloud, budget or Budget(), mode, limits or Limits())
     choice = next(choice for rule in RULES if (choice := rule(case)))
     return _decision(case, choice)
+
+
+def may_hand_off(
+    asked: Asked,
+    local: Side,
+    cloud: Side | None,
+    budget: Budget | None = None,
+    mode: Mode = "auto",
+    limits: Limits | None = None,
+) -> bool:
+    """Whether a local answer is worth being judged before it is shown: only where the cloud may go on
+    instead, and only where the question is not clearly easy, since the judging is waited for."""
+    case = Case(asked, local, cloud, budget or Budget(), mode, limits or Limits())
+    stays = asked.pinned or bool(asked.private) or mode != "auto"
+    return not stays and asked.difficulty >= case.limits.easy and not _hindrance(case)
 
 
 # -- the rules

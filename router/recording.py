@@ -23,6 +23,7 @@ class Recorder:
     ledger: Ledger
     price: Price | None
     provider: str
+    simulated: bool = False
     keep_text: bool = False
 
     def __call__(self, call: Call) -> str:
@@ -36,7 +37,7 @@ class Recorder:
             mode=call.turn.mode,
             route=decision.route if decision else "local",
             answered_by=answered_by,
-            model=finished.model if finished else decision.model if decision else "",
+            model=_model(call),
             outcome=_outcome(call),
             conversation_id=int(call.turn.conversation) if call.turn.conversation.isdigit() else None,
             provider=self.provider if answered_by != "local" else "",
@@ -51,7 +52,7 @@ class Recorder:
             usage_is_estimate=finished.usage_is_estimate if finished else False,
             ttft_s=call.ttft_s,
             total_s=call.total_s,
-            cost_usd=self._cost_usd(call, answered_by),
+            cost_usd=self._cost_usd(call),
             avoided_usd=self._avoided_usd(call, answered_by),
             verdicts=call.verdicts,
             confidence=call.confidence,
@@ -60,14 +61,16 @@ class Recorder:
             privacy_action=call.privacy_action,
             privacy_found=call.privacy_found,
             hand_offs=call.hand_offs,
+            sent=call.sent is not None,
+            simulated_cloud=self.simulated,
             simulated=finished.simulated if finished else None,
             prompt=call.request.messages[-1].content if self.keep_text and call.request.messages else "",
             answer=call.text if self.keep_text else "",
         )
 
-    def _cost_usd(self, call: Call, answered_by: Source) -> float | None:
+    def _cost_usd(self, call: Call) -> float | None:
         """An answer that broke off there, and went on here, was charged for too."""
-        return call.paid_usd or 0.0 if answered_by != "cloud" else call.paid_usd
+        return 0.0 if call.sent is None else call.paid_usd
 
     def _avoided_usd(self, call: Call, answered_by: Source) -> float | None:
         if answered_by == "cache":
@@ -80,6 +83,14 @@ def _source(call: Call) -> Source:
     if call.cache:
         return "cache"
     return "cloud" if call.route == "cloud" else "local"
+
+
+def _model(call: Call) -> str:
+    """Who answered, or was about to."""
+    if call.finished and call.finished.model:
+        return call.finished.model
+    estimate = call.decision.estimate_of(call.route) if call.decision else None
+    return estimate.model if estimate else call.decision.model if call.decision else ""
 
 
 def _outcome(call: Call) -> str:

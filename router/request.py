@@ -151,6 +151,7 @@ class Simulated:
     ``queued_requests`` waited and ``batch_size`` were computed together when it began;
     ``queue_s`` it waited itself. ``text_model`` wrote the words; ``late_tokens`` of them
     came later than their simulated time. ``estimated``: the prompt's tokens were not counted.
+    ``partial``: the text model, whose window is smaller than the simulated one's, read a part only.
     """
 
     gpu: str
@@ -160,6 +161,7 @@ class Simulated:
     text_model: str = ""
     late_tokens: int = 0
     estimated: bool = False
+    partial: bool = False
 
 
 @dataclass(frozen=True, slots=True)

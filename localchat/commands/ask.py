@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
     wanted = _response_format(args)
     paths = find_paths()
     settings = load_settings(paths.settings, os.environ, setting_flags(args))
-    program = build(settings, paths, incognito=args.incognito, start=True)
+    program = build(settings, paths, incognito=args.incognito, start=settings.routing.mode != "cloud")
     program.session.response_format = wanted
     return asyncio.run(_answer(program, question, args))
 
@@ -228,8 +228,7 @@ class _Plain:
             case Finished():
                 self._clear_status()
                 self._end_line()
-                if self._card and not is_plain(self._card):
-                    _tell(" · ".join([summary(self._card), *marks(self._card)]))
+                self._tell_origin()
             case Failed(error):
                 self._clear_status()
                 self.code = FAILED
@@ -237,6 +236,13 @@ class _Plain:
                 _tell(str(error))
             case _:
                 pass
+
+    def _tell_origin(self) -> None:
+        card = self._card
+        if card and not is_plain(card):
+            _tell(" · ".join([summary(card), *marks(card)]))
+        for verdict in card.failed_checks if card else ():
+            _tell(f"the check “{verdict.validator}” failed: {verdict.detail}")
 
     def _end_line(self) -> None:
         if not self._ends_line:

@@ -41,7 +41,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--gpu", default="a100", metavar="G", help="a100, h100, rtx4090 ... default: %(default)s")
     add("--policy", default="vllm", metavar="P", help="how it batches, default: %(default)s")
     add(
-        "--model", default="llama-3-8b", metavar="NAME", help="whose speed is simulated, default: %(default)s"
+        "--model",
+        default="llama-3.1-8b",
+        metavar="NAME",
+        help="whose speed it has, default: %(default)s",
     )
     add("--load", type=float, default=0.0, metavar="RATE", help="synthetic users' requests/s, default: none")
     add("--seed", type=int, default=0, metavar="N", help="of the synthetic users")

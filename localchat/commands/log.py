@@ -76,7 +76,7 @@ def _cells(entry: Entry) -> tuple[str, ...]:
     usage = entry.usage
     tokens = f"{usage.prompt_tokens:,} + {usage.completion_tokens:,}" if usage else "unknown"
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.started_at))
-    source = f"{entry.answered_by}, SIMULATED" if entry.simulated else entry.answered_by
+    source = f"{entry.answered_by}, SIMULATED" if entry.is_simulated else entry.answered_by
     ended = ", ".join([entry.outcome, *(f"not {v.validator}" for v in entry.verdicts if not v.passed)])
     return entry.id, when, source, entry.model, tokens, duration(entry.total_s), money(entry.cost_usd), ended
 

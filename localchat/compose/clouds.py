@@ -29,7 +29,7 @@ class CloudPlan:
     per_minute: int | None = None
     gpu: str = "a100"
     policy: str = "vllm"
-    model: str = "llama-3-8b"
+    model: str = "llama-3.1-8b"  # its window is larger than most local models'
     load_per_s: float = 0.0
     seed: int = 0
     fault: str = "none"

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from localchat.settings import Settings
     from router.backend import Backend, LocalModel
     from router.budget import Purse
+    from router.cache.answers import AnswerCache
     from router.call import Call
     from router.cloud.target import Target
     from router.confidence import Calibration
@@ -106,7 +107,7 @@ class Routing:
         keep_text = self._settings.routing.keep_text
         price = None if self.offline else self._target.price
         provider = "" if self.offline else self._target.provider
-        return Recorder(self.ledger, price, provider, keep_text)
+        return Recorder(self.ledger, price, provider, self._simulated, keep_text)
 
     @cached_property
     def _rules(self) -> tuple[FactRule, ...]:
@@ -122,6 +123,10 @@ class Routing:
             raise UsageError(f"{name} cannot be read: {error}.", "Correct routing.rules.") from None
         except InvalidRules as error:
             raise UsageError(error.message, error.next_step) from None
+
+    async def reject(self, entry: int) -> str:
+        """Remove a stored answer that was wrong; why that could not be done, or ""."""
+        return await self._cache.reject(entry) if self._cache else "there is no cache"
 
     # -- the other side
 
@@ -206,6 +211,16 @@ class Routing:
             None,
             self._settings.routing.profile,
         )
+
+    @cached_property
+    def _cache(self) -> AnswerCache | None:
+        if not (self._settings.routing.cache and self._keeps):
+            return None
+        from localchat.compose.answers import build_cache
+
+        cache = build_cache(self._paths)
+        self._open.append(cache)
+        return cache
 
     # -- money
 

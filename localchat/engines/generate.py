@@ -12,12 +12,13 @@ from dataclasses import dataclass
 
 from localchat.engines.constraint import Constraint
 from localchat.engines.prompt import Prompt, Prompter
-from localchat.engines.protocol import Measure, Measurement
+from localchat.engines.protocol import Measure, Measurement, Votes
 from localchat.engines.runtime import Logits, Runtime
 from localchat.engines.sampler import Sampler
 from localchat.engines.scores import Scorer
 from localchat.engines.text import TextStream
 from localchat.engines.threads import ThreadTuner, median
+from localchat.engines.vote import ballot
 from router.errors import ContextOverflow, InvalidRequest
 from router.request import (
     ChatRequest,
@@ -205,6 +206,19 @@ class Generator:
             return None
         plural = "s" if settled > 1 else ""
         return Notice(f"Another program is using a core: decoding with {settled} thread{plural} for now.")
+
+    # -- several answers
+
+    def vote(self, request: ChatRequest, count: int) -> Votes:
+        """``count`` answers to one request, computed together. Raises as :meth:`answer` does."""
+        prompt = self._prompter.prompt(request.messages, self._past)
+        limit = self._answer_limit(len(prompt.tokens), request.sampling.max_tokens)
+        wanted = request.response_format
+        constraints = [self._constraint(wanted) if wanted else None for _ in range(count)]
+        for _ in self._prefill(prompt.tokens, _Tally()):
+            pass  # who wants votes sees no progress: the prompt was computed for its answer before
+        answers, calls = ballot(self._runtime, request.sampling, constraints, limit)
+        return Votes(answers, calls)
 
     # -- measuring
 

@@ -1,4 +1,4 @@
-"""llama.cpp as a Runtime: one model, one sequence, driven through the C API.
+"""llama.cpp as a Runtime: one model, one sequence, driven through the C API; llama_branches.py has more.
 
 Owns native memory. Knows nothing of chats, sampling or processes.
 """
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from localchat.engines.llama_binding import load_binding
+from localchat.engines.llama_branches import LlamaBranches
 from localchat.engines.protocol import LoadOptions
 from localchat.engines.runtime import Aborted, LoadFailed, Logits
 
@@ -107,18 +108,22 @@ class LlamaRuntime:
         return "; ".join(line for line in self._log if line) or otherwise
 
     def _open_context(self, tokens: int) -> None:
+        context = self._new_context(min(self.window_tokens, tokens))
+        self._context, self.context_tokens = context, int(self._c.llama_n_ctx(context))
+        self._memory = self._c.llama_get_memory(context)
+
+    def _new_context(self, tokens: int, sequences: int = 1) -> Any:
         c = self._c
         params = c.llama_context_default_params()
-        params.n_ctx = min(self.window_tokens, -(-tokens // 256) * 256)
+        params.n_ctx = -(-tokens // 256) * 256
         params.n_batch, params.n_ubatch = N_BATCH, N_UBATCH
         params.n_threads, params.n_threads_batch = self._threads
         params.type_k = params.type_v = GGML_TYPES[self._options.kv_type]
+        params.n_seq_max, params.kv_unified = sequences, sequences > 1  # unified: they share a prompt
         params.no_perf = True
         context = c.llama_init_from_model(self._model, params)
         if not context:
             raise LoadFailed(f"a context of {tokens:,} tokens: {self._last_words('not enough memory?')}")
-        self._context, self.context_tokens = context, int(c.llama_n_ctx(context))
-        self._memory = c.llama_get_memory(context)
         # A C function as the abort callback: strlen of the flag is 0 or 1. A Python
         # one would take the interpreter lock a thousand times a token.
         strlen = ctypes.cast(ctypes.CDLL(None).strlen, c.ggml_abort_callback)
@@ -127,6 +132,7 @@ class LlamaRuntime:
             adapters = (c.llama_adapter_lora_p_ctypes * 1)(self._lora)
             scales = (ctypes.c_float * 1)(self._options.lora_scale)
             c.llama_set_adapters_lora(context, adapters, 1, scales)
+        return context
 
     def close(self) -> None:
         if self._context:
@@ -276,17 +282,30 @@ class LlamaRuntime:
         if tokens <= self.context_tokens:
             return
         old, old_tokens, old_memory = self._context, self.context_tokens, self._memory
-        size = self._c.llama_state_seq_get_size(old, 0)
-        state = (ctypes.c_uint8 * size)()
-        self._c.llama_state_seq_get_data(old, state, size, 0)
+        state = self._state()
         try:
             self._open_context(max(tokens, 2 * self.context_tokens))
         except LoadFailed:
             self._context, self.context_tokens, self._memory = old, old_tokens, old_memory
             raise
         if self._length:
-            self._c.llama_state_seq_set_data(self._context, state, size, 0)
+            self._c.llama_state_seq_set_data(self._context, state, len(state), 0)
         self._c.llama_free(old)
+
+    def _state(self) -> Any:
+        """What the tokens seen have left in the cache, as bytes."""
+        size = self._c.llama_state_seq_get_size(self._context, 0)
+        state = (ctypes.c_uint8 * size)()
+        self._c.llama_state_seq_get_data(self._context, state, size, 0)
+        return state
+
+    def branches(self, count: int, tokens: int) -> LlamaBranches:
+        """A context of its own for the time: one that is always ready for several costs models with a
+        sliding window or a recurrent state their cache several times."""
+        context = self._new_context(self._length + count * tokens, count)
+        decode = self._threads[0]  # a handful of tokens is bound by memory, as one is
+        self._c.llama_set_n_threads(context, decode, decode)
+        return LlamaBranches(self._c, context, self._state(), count, self._length, self.vocabulary_size)
 
     def logits(self) -> Logits:
         address = self._logits_address(self._context, -1)

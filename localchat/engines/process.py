@@ -25,6 +25,7 @@ from localchat.engines.protocol import (
     LoadOptions,
     Measure,
     Measurement,
+    Votes,
     event_from_wire,
     measurement_from_wire,
     request_to_wire,
@@ -35,7 +36,7 @@ from router.request import ChatRequest, Delta, Event, Finished, Message, Notice
 
 STOP_PATIENCE_S = 2.0  # then the child is killed
 LINE_LIMIT = 1 << 24
-LAST_WORDS = ("loaded", "finished", "counted", "measured", "failed", "stopped")
+LAST_WORDS = ("loaded", "finished", "counted", "voted", "measured", "failed", "stopped")
 """One of them is in the last message about a command; see worker.py."""
 
 Diagnose = Callable[[], str]
@@ -125,6 +126,20 @@ class EngineModel:
                 async for message in answers:
                     return int(message["counted"])
         raise BackendCrashed("The engine gave no count.", "Try again.")
+
+    async def vote(self, request: ChatRequest, count: int) -> Votes:
+        """``count`` answers drawn side by side, for little more than the time of one: short ones, whose
+        agreement says how sure the model is. Other requests wait. Loads if need be."""
+        async with self._my_turn():
+            async with contextlib.aclosing(self._loaded()) as events:
+                async for _ in events:
+                    pass
+            wire = request_to_wire(request)
+            async with contextlib.aclosing(self._command("vote", request=wire, count=count)) as answers:
+                async for message in answers:
+                    if "voted" in message:
+                        return Votes(tuple(message["voted"]["answers"]), message["voted"]["decode_calls"])
+        raise BackendCrashed("The engine gave no votes.", "Try again.")
 
     async def measure(self, wanted: Measure) -> Measurement:
         """Time the loaded model; other requests wait. Loads if need be."""

@@ -75,6 +75,15 @@ class Measurement:
         return self.wanted.prompt_tokens / self.prefill_s
 
 
+@dataclass(frozen=True, slots=True)
+class Votes:
+    """Answers drawn side by side to one request; ``decode_calls`` is how often the model was computed
+    for all of them together, the prompt not counted."""
+
+    answers: tuple[str, ...]
+    decode_calls: int
+
+
 def measurement_from_wire(wire: Wire) -> Measurement:
     return Measurement(Measure(**wire["wanted"]), tuple(wire["token_s"]), wire["score_s"], wire["prefill_s"])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,6 +17,20 @@ class Aborted(Exception):
 
 class LoadFailed(Exception):
     """The native library refused the file or the options."""
+
+
+class Branches(Protocol):
+    """Copies of what a Runtime has seen, each going on by itself, all computed together."""
+
+    def eval(self, tokens: Mapping[int, int]) -> None:
+        """Append one token each to the branches named, in one computation. Raises Aborted."""
+        ...
+
+    def logits(self, branch: int) -> Logits:
+        """Of a branch that was named in the last eval; a view that the next one overwrites."""
+        ...
+
+    def close(self) -> None: ...
 
 
 class Runtime(Protocol):
@@ -53,6 +67,10 @@ class Runtime(Protocol):
 
     def logits(self) -> Logits:
         """Of the last token, shape [vocabulary]; a view that the next eval overwrites."""
+        ...
+
+    def branches(self, count: int, tokens: int) -> Branches:
+        """``count`` copies, each with room for ``tokens`` more. To be closed. Raises LoadFailed."""
         ...
 
     def set_threads(self, decode: int, prefill: int) -> None: ...

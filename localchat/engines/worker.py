@@ -2,8 +2,8 @@
 
 Owns the process: its socket, its command reader, its exit when the parent is gone.
 Whatever native code prints goes to the file the parent gave as stdout and stderr.
-Commands (``do``): load, answer, count, measure, stop. Every answer to a command
-carries its ``id`` and ends with one of loaded, finished, counted, measured, failed, stopped.
+Commands (``do``): load, answer, count, vote, measure, stop. Every answer to a command
+carries its ``id`` and ends with one of loaded, finished, counted, voted, measured, failed, stopped.
 """
 
 from __future__ import annotations
@@ -93,6 +93,10 @@ class Worker:
                     request = request_from_wire(command["request"])
                     tokens = self._engine.generator.prompt_tokens(request.messages)
                     self._send(number, counted=len(tokens))
+                case "vote":
+                    request = request_from_wire(command["request"])
+                    votes = self._engine.generator.vote(request, command["count"])
+                    self._send(number, voted=asdict(votes))
                 case "measure":
                     measured = self._engine.generator.measure(Measure(**command["wanted"]))
                     self._send(number, measured=asdict(measured))

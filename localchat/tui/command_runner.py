@@ -80,6 +80,9 @@ class CommandRunner:
     async def do_redo(self, _: str) -> None:
         await self._chat.message_keys.redo()
 
+    async def do_reject(self, _: str) -> None:
+        await self._chat.message_keys.reject()
+
     async def do_why(self, _: str) -> None:
         await self._chat.message_keys.why()
 

@@ -34,6 +34,7 @@ COMMANDS = (
     Command("auto", "[TEXT]", "Let each question go where it is answered better", "f5"),
     Command("cloud", "[TEXT]", "Answer in the cloud: this message, or from now on", "f5"),
     Command("redo", "", "Ask the other side too, as a new branch"),
+    Command("reject", "", "Not this stored answer: remove it and ask again"),
     Command("why", "", "Where the last answer came from, and what else it could have cost"),
     Command("preview", "TEXT", "Exactly what would leave this machine with a message"),
     Command("pin", "", "Keep this conversation on this machine, whatever the mode"),

@@ -43,6 +43,7 @@ SELECTED = (
     ("e", "edit your message, as a new branch"),
     ("r", "answer again, as a new branch"),
     ("o", "ask the other side too: cloud or this machine"),
+    ("n", "not this one: drop a stored answer, ask anew"),
     ("w", "where it came from, and why"),
     ("+, -", "a good answer, a bad one: later ones are judged by it"),
     ("[, ]", "other branches"),

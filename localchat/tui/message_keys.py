@@ -72,6 +72,9 @@ class MessageKeys:
     async def redo(self) -> None:
         await self._chat.routes.redo(self.view)
 
+    async def reject(self) -> None:
+        await self._chat.routes.reject(self.view)
+
     async def why(self) -> None:
         await self._chat.routes.why(self.view)
 

@@ -127,6 +127,18 @@ class Routes:
                 self._label(card, "redone in the cloud")
             await self._chat.regenerate(view.stored, mode)
 
+    async def reject(self, view: MessageView | None) -> None:
+        """A stored answer was wrong: it goes, counts against the cache, and the question is asked anew."""
+        routing, card = self._chat.program.routing, view.stored.card if view else None
+        if not (view and routing and card and card.cache):
+            self._chat.tell("This answer does not come from the cache.")
+            return
+        self._label(card, "rejected")
+        if trouble := await routing.reject(card.cache.entry):
+            self._chat.tell(f"The stored answer stays: {trouble}.", "warning")
+        if self._may_leave():
+            await self._chat.regenerate(view.stored, "cloud")
+
     def rate(self, view: MessageView | None, label: LabelName) -> None:
         """Keep what a person says of an answer: later ones are judged by it."""
         if view and self._label(view.stored.card, label):

@@ -59,6 +59,7 @@ class Transcript(VerticalScroll, Growing):
         Binding("o", "screen.message('redo')", "Ask the other side"),
         Binding("plus", "screen.message('rate', True)", "A good answer"),
         Binding("minus", "screen.message('rate', False)", "A bad answer"),
+        Binding("n", "screen.message('reject')", "Not this stored answer"),
         Binding("w", "screen.message('why')", "Why this answer"),
         Binding("x", "screen.message('exclude')", "Leave out"),
         Binding("f", "screen.message('resume')", "Go on from here"),

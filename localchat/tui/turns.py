@@ -177,7 +177,8 @@ class Turns:
         match event:
             case Started():
                 await self._show(event)
-                await self._load_ended.wait()
+                if self._chat.session.mode != "cloud":  # there it loads in the background, if ever
+                    await self._load_ended.wait()
             case Progress():
                 self._say_progress(event)
             case Predicted(forecast):

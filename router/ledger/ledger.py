@@ -223,7 +223,7 @@ def _row(entry: Entry) -> tuple[Any, ...]:
         entry.started_at,
         entry.conversation_id,
         entry.answered_by,
-        entry.simulated is not None,
+        entry.is_simulated,
         entry.left_the_machine,
         usage and usage.prompt_tokens,
         usage and usage.completion_tokens,

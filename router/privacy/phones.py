@@ -16,13 +16,20 @@ from router.privacy.kinds import Hit
 MOST_GROUPS = 10  # a longer row of numbers is a table
 DIGITS = range(7, 16)  # a subscriber's number without its area, to the most of ITU-T E.164
 _EXTENSION = re.compile(r"\s?(?:x|ext\.?)\s?[0-9]{1,6}(?![A-Za-z0-9])", re.I)
-_AFTER = re.compile(r"[\s\-(,]{0,3}(?:office|fax|mobile|cell|home|work|desk|phone|tel)\b", re.I)
-_BEFORE = re.compile(
-    r"\b(?:(?:tele|cell|mobile\s?)?phone|tel|mobile|cell|fax|call(?:ed|ing)?|dial(?:l?ed|l?ing)?|ring|"
-    r"whatsapp|signal|sms|texts?|messages?|reach(?:ed)?|answering|contact(?:ed)?|registered|desk|hotline|"
-    r"telefono?|handy|rufnummer|t[eé]l[eé]phone|portable|m[oó]vil|celular)\b",
+_LABEL = (  # stands beside phone numbers and little else
+    r"(?:tele|cell|mobile\s?)?phone|tel|mobile|cell|fax|whatsapp|sms|desk|hotline|"
+    r"telefono?|handy|rufnummer|t[eé]l[eé]phone|portable|m[oó]vil|celular"
+)
+_BEFORE = re.compile(rf"\b(?:{_LABEL})\b", re.I)
+_AFTER = re.compile(rf"[\s\-(,]{{0,3}}(?:{_LABEL}|office|home|work)\b", re.I)
+_DASH_AFTER = re.compile(r"\s?[-(]")
+# These stand beside other numbers too: then it must be in groups, or the word lead up to it ("call me on").
+_VERB = re.compile(
+    r"\b(?:call(?:ed|ing)?|dial(?:l?ed|l?ing)?|ring|signal|texts?|messages?|reach(?:ed)?|answering|"
+    r"contact(?:ed)?|registered|office)\b",
     re.I,
 )
+_LEADS_UP = re.compile(r"\b(?:at|on|to|me|us|him|her|them|is|number)\W{0,3}\Z", re.I)
 _NO_PHONE_AFTER = frozenset("/=$€£#_")
 _WORD_BEFORE = 40  # characters in which it is looked for
 _DATE = re.compile(
@@ -92,8 +99,21 @@ def _has_its_form(part: Run) -> bool:
 
 
 def _is_named(part: Run) -> bool:
-    before = _BEFORE.search(part.text, max(0, part.start - _WORD_BEFORE), part.start)
-    return before is not None or _AFTER.match(part.text, part.end) is not None
+    text, start = part.text, part.start
+    split = len(part.groups) > 1 and not _is_an_amount(part)
+    near = max(0, start - _WORD_BEFORE)
+    if _BEFORE.search(text, near, start):
+        return True
+    if _VERB.search(text, near, start) and (split or _LEADS_UP.search(text, near, start)):
+        return True
+    return _AFTER.match(text, part.end) is not None and (
+        split or _DASH_AFTER.match(text, part.end) is not None
+    )
+
+
+def _is_an_amount(part: Run) -> bool:
+    """Thousands, as in 10 000 000."""
+    return set(part.lengths[1:]) == {3} and set(part.gaps) <= {" ", "."} and part.digits.endswith("000")
 
 
 def _hit(part: Run) -> Hit:

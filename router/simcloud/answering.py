@@ -99,6 +99,7 @@ class Answer:
             self._source.model,
             self.late_tokens,
             self._count.is_estimate,
+            self._pump.end is not None and self._pump.end.partial,
         )
 
     @property

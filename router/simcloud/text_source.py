@@ -28,7 +28,10 @@ class TextToken:
 
 @dataclass(frozen=True, slots=True)
 class TextEnd:
+    """``partial``: the source did not read the whole prompt."""
+
     reason: FinishReason
+    partial: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,17 +91,20 @@ class LinearOps:
     @classmethod
     def read(cls, path: Path, roofline: Roofline) -> LinearOps:
         """Several profiles of the same number of tokens are averaged."""
+        layers = roofline.llm.layers
         times: dict[float, list[float]] = defaultdict(list)
         for row in rows(path, ("num_tokens", "num_tensor_parallel_workers")):
             if number(path, row, "num_tensor_parallel_workers") == roofline.gpus:
-                medians = (name for name in row if name.endswith(".median") and ".emb." not in name)
                 times[number(path, row, "num_tokens")].append(
-                    sum(number(path, row, name) for name in medians)
+                    sum(
+                        number(path, row, name) * (1 if ".emb." in name else layers)
+                        for name in row
+                        if name.endswith(".median")
+                    )
                 )
         if not times:
             raise InvalidSimulation(f"{path} has no profile for {roofline.gpus} GPUs.")
-        layers = roofline.llm.layers
-        return cls(Curve((n, layers * sum(found) / len(found)) for n, found in times.items()), roofline)
+        return cls(Curve((n, sum(found) / len(found)) for n, found in times.items()), roofline)
 
     def linear_s(self, tokens: int) -> float:
         return MILLI * self._linear_ms.at(tokens)

@@ -35,6 +35,7 @@ from tests.router.forecasters import FORECAST
 
 Script = Sequence[str | Event | RouterError]
 END = Finished("length", Usage(12, 4, 3), Timings(1.0, 2.0, 3.0, 4.0), "tiny")
+ENDING = ["validated", "recorded", "finished"]
 KEYS = [
     *["text", "model", "finish_reason", "usage", "timings", "route", "decision", "handed_off", "confidence"],
     *["validation", "cache", "simulated", "cost_usd", "entry"],
@@ -194,7 +195,8 @@ def test_plain_is_the_answer_and_one_line_end(tmp_path: Path) -> None:
     script: Script = [Progress("prefill", 1, 2, "tokens"), "<think>hm</think>", "Yes", ".", END]
     assert ask(tmp_path, "hi", engine=Engine(script)) == Outcome(0, "Yes.\n", "")
     assert ask(tmp_path, "hi", engine=Engine(["Yes.\n"])) == Outcome(0, "Yes.\n", "")
-    assert ask(tmp_path, "hi", engine=Engine([END])) == Outcome(0, "", "")
+    told = "localchat: the check “not empty” failed: The answer is empty.\n"
+    assert ask(tmp_path, "hi", engine=Engine([END])) == Outcome(0, "", told)
 
 
 def test_json_has_exactly_its_keys(tmp_path: Path) -> None:
@@ -224,7 +226,7 @@ def test_json_and_events_tell_what_was_predicted(tmp_path: Path) -> None:
     assert predicted["terms"]["weights_s"] == FORECAST.terms.weights_s
     outcome = ask(tmp_path, "hi", "--events", engine=Engine(script))
     told = [strict_json(line) for line in outcome.out.splitlines()]
-    assert [event["event"] for event in told] == ["started", "routed", "predicted", "delta", "finished"]
+    assert [event["event"] for event in told] == ["started", "routed", "predicted", "delta", *ENDING]
     assert told[2]["forecast"]["verify"] == FORECAST.verify
 
 
@@ -258,7 +260,7 @@ def test_events_are_one_object_a_line(tmp_path: Path) -> None:
     outcome = ask(tmp_path, "hi", "--events", engine=Engine(script))
     assert outcome.code == 0
     events = [strict_json(line) for line in outcome.out.rstrip("\n").split("\n")]
-    names = ["started", "routed", "progress", "notice", "delta", "reclassified", "delta", "finished"]
+    names = ["started", "routed", "progress", "notice", "delta", "reclassified", "delta", *ENDING]
     assert [event["event"] for event in events] == names
     assert events[0]["user"]["content"] == "hi"
     assert events[4]["scores"] == [{"logprob": -0.5, "margin": 1.0, "entropy": 0.25, "forced": False}]
@@ -387,7 +389,7 @@ def test_drop_leaves_out_the_oldest_and_says_which(tmp_path: Path, form: Sequenc
         assert sorted(strict_json(outcome.out)) == sorted(KEYS)
     if form == ["--events"]:
         names = [strict_json(line)["event"] for line in outcome.out.splitlines()]
-        assert names == ["started", "routed", "notice", "started", "routed", "delta", "finished"]
+        assert names == ["started", "routed", "notice", "started", "routed", "delta", *ENDING]
     sent = engine.requests[-1].messages
     assert sent[0].content == "Be brief."
     assert [m.content.split()[0] for m in sent[1:]] == [

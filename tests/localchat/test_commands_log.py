@@ -210,7 +210,9 @@ def test_four_fifths_to_a_model_ten_times_cheaper_save_72_percent(tmp_path: Path
 def test_ones_own_saving_comes_from_the_record(home: Path) -> None:
     with Ledger(home / "data/ledger.db") as ledger:
         ledger.record(
-            plain(9, answered_by="cloud", cost_usd=5.0, avoided_usd=None, simulated=Simulated("a100"))
+            plain(
+                9, answered_by="cloud", sent=True, cost_usd=5.0, avoided_usd=None, simulated=Simulated("a100")
+            )
         )
     out = run(home, "route", "economics").out
     assert "Your own: 65%; 2 of 4 answers cost nothing and avoided $0.0020, the others cost $0.0011." in out

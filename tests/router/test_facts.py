@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import textwrap
+from pathlib import Path
+
 import pytest
 
 from router.errors import InvalidRules
@@ -82,6 +85,14 @@ def test_what_is_wrong_is_named(text: str, message: str) -> None:
         parse_rules(text, "facts.toml")
     assert message in str(caught.value)
     assert caught.value.next_step
+
+
+def test_the_guide_shows_rules_that_work() -> None:
+    guide = (Path(__file__).parents[2] / "docs/validation.md").read_text(encoding="utf-8")
+    example = "".join(line for line in guide.splitlines(keepends=True) if line.startswith("    "))
+    capital, year = parse_rules(textwrap.dedent(example), "the guide")
+    assert capital.verdict("Canberra").passed
+    assert year.concerns("How many hours has a year?")
 
 
 def test_no_rules_are_no_error() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from router.budget import Budget
 from router.decision import Decision, Estimate, Mode
 from router.difficulty import difficulty
-from router.policy import Asked, Limits, Side, decide
+from router.policy import Asked, Limits, Side, decide, may_hand_off
 
 LOCAL = Side(Estimate("local", "small", 0.5, 5.0, 0.0), prompt_tokens=100, window_tokens=8192)
 CLOUD = Side(
@@ -141,6 +141,18 @@ def test_auto_refuses_only_what_nobody_may_answer(
 ) -> None:
     if decide(asked, local, cloud, budget, "auto", limits).refusal:
         assert decide(asked, local, cloud, budget, "local", limits).refusal
+
+
+@given(asks, locals_, st.none() | clouds, budgets, modes, limits_)
+def test_only_what_may_be_sent_may_be_handed_off(
+    asked: Asked, local: Side, cloud: Side | None, budget: Budget, mode: Mode, limits: Limits
+) -> None:
+    if may_hand_off(asked, local, cloud, budget, mode, limits):
+        assert mode == "auto"
+        assert asked.difficulty >= limits.easy
+        certain = replace(asked, difficulty=1.0)
+        dear = replace(limits, better_answer_usd=1e9)
+        assert sent(decide(certain, local, cloud, budget, "auto", dear))
 
 
 @given(st.floats(0, 1), st.floats(0, 1))

@@ -146,6 +146,7 @@ def _simulated_from_json(body: Json) -> Simulated | None:
         said(body.get("text_model"), 100),
         count(body, "late_tokens") or 0,
         body.get("estimated") is True,
+        body.get("partial") is True,
     )
 
 

@@ -1,7 +1,7 @@
 """Which studies there are: the modules of this package that have ``NAME``, ``SUMMARY`` and ``run``.
 
-Owns finding them and running one. Knows no study by name. ``run(seed, progress)`` returns a
-Table, or yields tables that each hold more than the one before: whoever stops early keeps the last.
+Owns finding them. Knows no study by name. ``run(seed, progress)`` yields tables that each hold more
+than the one before: whoever stops early keeps the last.
 """
 
 from __future__ import annotations
@@ -24,15 +24,7 @@ Progress = Callable[[float], None]
 class Study:
     name: str
     summary: str
-    run: Callable[[int, Progress], Table | Iterator[Table]]
-
-    def tables(self, seed: int, progress: Progress) -> Iterator[Table]:
-        """Partial tables as they come, the whole one last."""
-        found = self.run(seed, progress)
-        if isinstance(found, Table):
-            yield found
-        else:
-            yield from found
+    tables: Callable[[int, Progress], Iterator[Table]]
 
 
 def all_studies() -> dict[str, Study]:

@@ -6,9 +6,10 @@ lost, doubled or out of place gives others: what a cache must get right shows.
 
 from __future__ import annotations
 
+import copy
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,8 @@ class FakeRuntime:
         self.evals: list[list[int]] = []
         self.threads: list[tuple[int, int]] = []
         self.abort_at: int | None = None
+        self.branch_calls: list[set[int]] = []
+        self.open_branches = 0
         self.cuttable = True
         self._template, self._bos, self._chatty = template, bos, chatty
         self._row = np.zeros(len(VOCABULARY), np.float32)
@@ -120,11 +123,38 @@ class FakeRuntime:
         assert self.tokens
         return self._row
 
+    def branches(self, count: int, tokens: int) -> FakeBranches:
+        return FakeBranches(self, count, tokens)
+
     def set_threads(self, decode: int, prefill: int) -> None:
         self.threads.append((decode, prefill))
 
     def abort(self, on: bool) -> None:
         self.abort_at = 0 if on else None
+
+
+class FakeBranches:
+    """Copies of a FakeRuntime. ``calls`` holds which branches each computation was for."""
+
+    def __init__(self, runtime: FakeRuntime, count: int, tokens: int) -> None:
+        self._copies = [copy.deepcopy(runtime) for _ in range(count)]
+        self._most = len(runtime.tokens) + tokens
+        self._runtime = runtime
+        runtime.branch_calls = []
+        runtime.open_branches += 1
+
+    def eval(self, tokens: Mapping[int, int]) -> None:
+        self._runtime.branch_calls.append(set(tokens))
+        for branch, token in tokens.items():
+            self._copies[branch].eval([token])
+            assert len(self._copies[branch].tokens) <= self._most
+
+    def logits(self, branch: int) -> Logits:
+        assert branch in self._runtime.branch_calls[-1]
+        return self._copies[branch].logits()
+
+    def close(self) -> None:
+        self._runtime.open_branches -= 1
 
 
 class _ForGuidance:

@@ -11,10 +11,10 @@ import pytest
 from localchat.compose import Remote
 from localchat.tui.route_panels import ConsentPanel, PreviewPanel, StoryPanel
 from router.consent import Departure
-from router.decision import Decision, Estimate
+from router.decision import CacheLabel, Decision, Estimate
 from router.dispatch import Dispatch, Elsewhere
 from router.errors import CloudCutOff
-from router.request import Finished, Simulated, Usage
+from router.request import CacheHit, Finished, Simulated, Usage
 from router.scripted import ScriptedBackend
 from tests.router.elsewhere import Choosing, Out
 
@@ -34,6 +34,7 @@ class FakeRouting:
     """What the screen needs of a Routing."""
 
     labels: list[tuple[str, str]] = field(default_factory=list)
+    rejected: list[int] = field(default_factory=list)
     ask_person: Any = None
     remote: Remote = field(
         default_factory=lambda: Remote(
@@ -46,6 +47,10 @@ class FakeRouting:
 
     def label(self, entry: str, label: str) -> None:
         self.labels.append((entry, label))
+
+    async def reject(self, entry: int) -> str:
+        self.rejected.append(entry)
+        return ""
 
     async def close(self) -> None:
         pass
@@ -241,3 +246,21 @@ async def test_what_a_person_says_of_an_answer_is_kept(chatting: Any, two_sided:
         await say(chat, pilot, "Hi")
         await pilot.press("ctrl+up", "plus", "minus", "o")
         assert program.routing.labels == [("7f3", "good"), ("7f3", "bad"), ("7f3", "redone in the cloud")]
+
+
+async def test_a_stored_answer_that_is_wrong_goes_and_the_question_is_asked_anew(
+    chatting: Any, two_sided: Any, say: Any, until: Any, notices: Any
+) -> None:
+    label = CacheLabel("semantic", 3, "Why is the sky so blue?", 0.97, 0.93, 60.0)
+    program = two_sided(CacheHit(label), "An old answer.")
+    async with chatting(program=program, size=(120, 30)) as (chat, pilot):
+        await say(chat, pilot, "/cloud Why is the sky blue?")
+        assert "cached 1 min ago for “Why is the sky so blue?”" in story(chat.transcript.last_reply())
+        await pilot.press("ctrl+up", "n")
+        await until(pilot, lambda: not chat.turns.running)
+        assert program.routing.rejected == [3]
+        assert program.routing.labels == [("7f3", "rejected")]
+        assert chat.transcript.last_reply().stored.sibling_count == 2
+        await say(chat, pilot, "/local Hi")
+        await say(chat, pilot, "/reject")
+        assert "does not come from the cache" in notices(chat)[-1]

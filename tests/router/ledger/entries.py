@@ -18,6 +18,7 @@ FULL = Entry(
     mode="auto",
     route="local",
     answered_by="cloud",
+    sent=True,
     model="gpt-4.1-mini",
     outcome="stop",
     conversation_id=7,

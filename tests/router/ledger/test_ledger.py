@@ -95,7 +95,7 @@ def test_labels_are_kept_in_order(tmp_path: Path) -> None:
 
 
 def test_money_is_summed_apart_from_what_is_simulated_or_unknown(tmp_path: Path) -> None:
-    sent = {"answered_by": "cloud", "avoided_usd": None}
+    sent = {"answered_by": "cloud", "sent": True, "avoided_usd": None}
     with Ledger(tmp_path / "ledger.db") as ledger:
         assert ledger.totals() == Totals()
         ledger.record(plain(1, conversation_id=1))
@@ -103,7 +103,8 @@ def test_money_is_summed_apart_from_what_is_simulated_or_unknown(tmp_path: Path)
         ledger.record(plain(3, conversation_id=2, cost_usd=0.5, **sent))
         ledger.record(plain(4, conversation_id=2, cost_usd=None, usage=None, total_s=None, **sent))
         ledger.record(plain(5, conversation_id=2, cost_usd=9.0, simulated=Simulated("a100"), **sent))
-        ledger.record(plain(6, hand_offs=(HandedOff("cloud", "local", "It was lost."),), payload_bytes=7))
+        lost = (HandedOff("cloud", "local", "It was lost."),)
+        ledger.record(plain(6, hand_offs=lost, payload_bytes=7, sent=True))
         everything = ledger.totals()
         assert (everything.answers, everything.local, everything.cloud, everything.simulated) == (6, 3, 3, 1)
         assert (everything.spent_usd, everything.spent_unknown, everything.simulated_usd) == (0.5, 1, 9.0)
@@ -118,7 +119,7 @@ def test_what_is_not_written_yet_counts(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     with Ledger(tmp_path / "ledger.db") as ledger:
         for number in range(200):
-            ledger.record(plain(number, cost_usd=1.0, answered_by="cloud"))
+            ledger.record(plain(number, cost_usd=1.0, answered_by="cloud", sent=True))
             assert ledger.totals().spent_usd == number + 1
 
 

@@ -46,6 +46,8 @@ def test_a_password_is_told_by_what_stands_beside_it(text: str, value: str) -> N
         "Call me on 467 3395.",
         "fax: 655437108",
         "416 60 039 office",
+        "Can someone call me on 94727916?",
+        "3660170548-Fax",
         "They're not answering at 71-33-52-22",
         "My SSN is 536221234",
         "My card 4111 1111 1111 1112 was declined",
@@ -78,6 +80,8 @@ def test_the_word_for_it_makes_up_for_a_form_or_checksum(text: str) -> None:
         "sk-learn is short for scikit-learn; eyJustAWord.eyAnother.word",
         "100 200 300 400 500 600 700 800 900 110 120 130",
         "f(12) = 345 - 678, $541-714, 1 + 2 = 3",
+        "The call took 12345678 ns, was called 10 000 000 times, with 1000000 work items",
+        "message 12345678 of 87654321, text 1234567 home directories",
     ],
 )
 def test_what_looks_a_little_alike_is_left_alone(text: str) -> None:

@@ -13,7 +13,7 @@ from router.errors import InvalidSimulation
 from router.simcloud import studies
 from router.simcloud.capacity import largest_rate
 from router.simcloud.studies import paging
-from router.simcloud.studies.registry import Study, all_studies, find_study
+from router.simcloud.studies.registry import all_studies, find_study
 from router.simcloud.studies.table import Table
 
 MODULES = [
@@ -74,11 +74,6 @@ def test_worked_rows_are_exact() -> None:
         (209.7, 26.2),
         (838.9, 102.4),
     ]
-
-
-def test_a_study_may_return_one_table() -> None:
-    whole = Table("t", "x", "y", (), (), (), ({"a": 1.0},))
-    assert list(Study("one", "", lambda seed, progress: whole).tables(0, print)) == [whole]
 
 
 def test_an_unknown_study_is_told_the_nearest() -> None:
