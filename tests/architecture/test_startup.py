@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-HEAVY = {"textual", "llama_cpp", "numpy", "httpx", "jinja2"}
+HEAVY = {"textual", "llama_cpp", "numpy", "httpx", "jinja2", "starlette", "uvicorn"}
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["ask", "--help"], ["chat", "--help"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["--version"], ["ask", "--help"], ["chat", "--help"], ["cloud", "--help"]]
+)
 def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
     command = [sys.executable, "-X", "importtime", "-m", "localchat", *arguments]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)

@@ -6,16 +6,18 @@ import asyncio
 import gzip
 import json
 import socket
+import ssl
 import zlib
 from collections.abc import Sequence
 from contextlib import aclosing
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from router.cloud.breaker import Breaker
 from router.cloud.client.backend import CloudBackend
-from router.cloud.keys import FoundKey
+from router.cloud.keys import ApiKey, FoundKey
 from router.cloud.target import Deadlines, make_target
 from router.errors import (
     CloudBusy,
@@ -186,6 +188,27 @@ async def test_a_server_that_cannot_prove_who_it_is() -> None:
     assert isinstance(raised, CloudUnreachable)
     assert "TLS" in raised.message
     assert events == []  # no use in trying again
+
+
+async def test_a_certificate_that_nobody_vouches_for_is_refused() -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(
+        Path(__file__).with_name("self_signed.pem")
+    )  # made for this test, of no other use
+    heard = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.append(await reader.read(1))
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context) as server:
+        url = f"https://localhost:{server.sockets[0].getsockname()[1]}"
+        target = make_target("custom", base_url=url, model="m")
+        key = FoundKey(ApiKey("sk-secret"), "a test")
+        events, raised = await failure(CloudBackend(target, lambda: key))
+    assert isinstance(raised, CloudUnreachable)
+    assert "cannot prove who it is (TLS)" in raised.message
+    assert (events, heard) == ([], [])  # no second try, and nothing was sent
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])

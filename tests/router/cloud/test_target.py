@@ -14,7 +14,7 @@ from router.errors import CloudMisconfigured
 from router.prices import Price, find_price, price_table
 from router.request import ResponseFormat, Sampling, Usage
 
-NAMES = {"openai", "vllm", "sglang", "tgi", "ollama", "llama.cpp", "mlc", "custom"}
+NAMES = {"localchat", "openai", "vllm", "sglang", "tgi", "ollama", "llama.cpp", "mlc", "custom"}
 
 
 @pytest.mark.parametrize("name", sorted(NAMES))

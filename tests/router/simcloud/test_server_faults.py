@@ -27,7 +27,7 @@ from router.request import Delta, Finished, Notice
 from router.simcloud.faults import KINDS, MEANINGS, FaultSwitch, parse_fault
 from tests.router.simcloud.live_cloud import HI, events_of, running
 
-HASTE = Deadlines(connect_s=2, first_token_s=0.5, idle_s=0.3, total_s=0.8)
+HASTE = Deadlines(connect_s=2, first_token_s=1.0, idle_s=0.5, total_s=1.5)
 WHAT_COMES: dict[str, type[RouterError]] = {
     "400": InvalidRequest,
     "401": CloudRefused,
