@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         required=True,
         metavar="FILE",
-        help="CSV or JSON lines: vidur, Azure, Mooncake",
+        help="CSV or JSON lines: vidur, Azure, Mooncake, LLMServingSim",
     )
     add("--model", default="llama-3-8b", metavar="NAME", help="default: %(default)s")
     add("--gpu", default="a100", metavar="NAME", help="a100, h100, rtx4090 ... default: %(default)s")
