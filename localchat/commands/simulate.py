@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from localchat.commands import simulate_additions, simulate_batching, simulate_study
+from localchat.commands import simulate_additions, simulate_batching, simulate_study, simulate_workload
 from localchat.commands.per_request import each_request
 from localchat.commands.simulate_numbers import OF_A_RUN, check_numbers
 from localchat.errors import UsageError
@@ -99,13 +99,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     simulate_additions.add_arguments(add)
     add("--json", action="store_true", help="print JSON instead of a table")
     simulate_batching.add_arguments(actions)
+    simulate_workload.add_arguments(actions)
 
 
 def run(args: argparse.Namespace) -> int:
     from router.errors import InvalidSimulation
 
     try:
-        actions = {"run": _run, "batching": simulate_batching.run, "study": simulate_study.run}
+        actions = {
+            "run": _run,
+            "batching": simulate_batching.run,
+            "study": simulate_study.run,
+            "workload": simulate_workload.run,
+        }
         return actions[args.action](args)
     except InvalidSimulation as error:
         raise UsageError(error.message, error.next_step) from error
