@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from router.simcloud.metrics import Summary
     from router.simcloud.request import Completed, Job, Rejected
     from router.simcloud.retries import Retries, ValidSummary
+    from router.simcloud.workload import ClosedLoop
 
 CSV_COLUMNS = (
     "id",
@@ -75,6 +76,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--max-tokens", type=int, default=0, metavar="N", help="bound on answers that schedulers see")
     add("--no-prefix-cache", action="store_true", help="forget freed blocks at once")
     add("--no-async-scheduling", action="store_true", help="vllm: plan a step only when the last has ended")
+    add("--clients", type=int, metavar="N", help="N clients ask one after the other; no times of arrival")
+    add("--think", type=float, default=0.0, metavar="S", help="of a client between answer and next request")
     add("--replicas", type=int, default=1, metavar="N", help="copies of all this, default: 1")
     add("--balancer", default="round-robin", metavar="NAME", help="round-robin, least-loaded, prefix-aware")
     add(
@@ -125,12 +128,15 @@ def _run(args: argparse.Namespace) -> int:
     check_numbers(args, OF_A_RUN)
     trace = open_trace(args.requests, args.max_tokens)
     retries = simulate_additions.retries(args)
-    if retries and (args.replicas > 1 or args.prefill_replicas or args.samples > 1):
-        raise UsageError("Retries are simulated on one replica, with one sample.", "Leave out the others.")
+    if retries and (args.replicas > 1 or args.prefill_replicas or args.samples > 1 or args.clients):
+        raise UsageError(
+            "Retries are simulated on one replica, with one sample, without --clients.",
+            "Leave out the others.",
+        )
     with each_request(args.per_request, CSV_COLUMNS, _line) as each:
         deployment, jobs = _variants(args, _with_predictions(trace, args.predict, args.seed))
         service = open_fleet(deployment, _fleet(args), each, _prefill(args, deployment))
-        interrupted = _serve(service, jobs, trace.requests, retries)
+        interrupted = _serve(service, _clients(args, jobs), trace.requests, retries)
     price = service.parts[0].recorder.usd_per_hour
     summary, replicas = service.summary(), service.replicas()
     valid = None if retries is None else retries.summary(summary, price)
@@ -142,9 +148,19 @@ def _run(args: argparse.Namespace) -> int:
     return INTERRUPTED
 
 
-def _serve(service: Service, jobs: Iterable[Job], requests: int, retries: Retries | None) -> bool:
+def _clients(args: argparse.Namespace, jobs: Iterable[Job]) -> Iterable[Job] | ClosedLoop:
+    """The jobs, or those who ask them one after the other."""
+    from router.simcloud.workload import ClosedLoop
+
+    return jobs if args.clients is None else ClosedLoop(args.clients, args.think, iter(jobs))
+
+
+def _serve(
+    service: Service, jobs: Iterable[Job] | ClosedLoop, requests: int, retries: Retries | None
+) -> bool:
     """Whether somebody interrupted it."""
     from localchat.commands.progress_bar import progress_bar
+    from router.simcloud.workload import ClosedLoop
 
     try:
         with progress_bar("simulating") as progress:
@@ -152,7 +168,9 @@ def _serve(service: Service, jobs: Iterable[Job], requests: int, retries: Retrie
             def tell(arrived: int, at_s: float) -> None:
                 progress(min(1.0, arrived / requests))
 
-            if retries is None:
+            if isinstance(jobs, ClosedLoop):
+                service.run_closed(jobs, tell)
+            elif retries is None:
                 service.run(jobs, tell)
             else:
                 retries.over(service.parts[0].engine, jobs).run(tell)

@@ -47,3 +47,28 @@ def test_it_can_be_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
 def test_nothing_of_nothing(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "workload", f"{flag}=0"]) == 2
     assert f"{flag} 0: give a number above 0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("replicas", ["1", "2"])
+def test_clients_wait_for_their_answers(
+    replicas: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All of the list is asked, one that can never fit is refused, and no more run at once than there are."""
+    path = tmp_path / "made.csv"
+    text = made(capsys, "--count", "40", "--rate", "1000", "--longest", "600")
+    path.write_text(text + "0.5,9000000,10\n", encoding="utf-8")
+    words = ["simulate", "run", "--requests", str(path), "--clients", "3", "--replicas", replicas, "--json"]
+    assert main(words) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["completed"], found["rejected"]) == (40, 1)
+    assert found["mean_batch"] <= 3
+    assert main([*words, "--think", "5"]) == 0
+    assert json.loads(capsys.readouterr().out)["makespan_s"] > 41 / 3 * 5 - 5
+
+
+def test_clients_need_replicas_that_do_both(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "made.csv"
+    path.write_text(made(capsys, "--count", "3"), encoding="utf-8")
+    words = ["simulate", "run", "--requests", str(path), "--clients", "3", "--prefill-replicas", "1"]
+    assert main(words) == 2
+    assert "--prefill-replicas" in capsys.readouterr().err
