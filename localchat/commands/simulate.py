@@ -1,31 +1,30 @@
 """``localchat simulate``: what a deployment would do with a list of requests.
 
-Owns flags, the table for people and the JSON; the simulation is router.simcloud's. ``study`` is
-``simulate_study``'s. Imports nothing heavy before it runs.
+Owns flags and what they mean together; the simulation is router.simcloud's, the figures shown are
+``simulate_summary``'s, the other actions their own modules'. Imports nothing heavy before it runs.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from localchat.commands import simulate_additions, simulate_batching, simulate_study, simulate_workload
 from localchat.commands.per_request import each_request
 from localchat.commands.simulate_numbers import OF_A_RUN, check_numbers
+from localchat.commands.simulate_summary import print_summary
 from localchat.errors import UsageError
 from localchat.flags import INTERRUPTED
 
 if TYPE_CHECKING:
     from router.simcloud.deployment import Deployment
-    from router.simcloud.fleet import Fleet, Replica, Service
-    from router.simcloud.metrics import Summary
+    from router.simcloud.fleet import Fleet, Service
     from router.simcloud.request import Completed, Job, Rejected
-    from router.simcloud.retries import Retries, ValidSummary
+    from router.simcloud.retries import Retries
     from router.simcloud.workload import ClosedLoop
 
 CSV_COLUMNS = (
@@ -140,7 +139,7 @@ def _run(args: argparse.Namespace) -> int:
     price = service.parts[0].recorder.usd_per_hour
     summary, replicas = service.summary(), service.replicas()
     valid = None if retries is None else retries.summary(summary, price)
-    _print(summary, replicas, valid, time.process_time() - began_s, args.json, interrupted)
+    print_summary(summary, replicas, valid, time.process_time() - began_s, args.json, interrupted)
     if not interrupted:
         return 0
     ended = summary.completed + summary.rejected
@@ -279,62 +278,3 @@ def _line(outcome: Completed | Rejected) -> list[object]:
     times = [outcome.queued_s, outcome.ttft_s, outcome.tpot_s, outcome.e2e_s, outcome.finished_s]
     shown = ["" if seconds is None else f"{seconds:.9f}" for seconds in times]
     return [*asked, outcome.output_tokens, "completed", *shown, outcome.preemptions, outcome.cached_tokens]
-
-
-def _print(
-    summary: Summary,
-    replicas: list[Replica],
-    valid: ValidSummary | None,
-    cpu_s: float,
-    as_json: bool,
-    interrupted: bool,
-) -> None:
-    from localchat.commands.simulate_replicas import replica_dicts, replica_lines
-
-    if as_json:
-        more: dict[str, object] = {} if valid is None else {"valid_answers": valid.as_dict()}
-        more |= replica_dicts(replicas)
-        shown = {**summary.as_dict(), **more, "cpu_s": cpu_s, "interrupted": interrupted}
-        print(json.dumps(shown, indent=2))
-        return
-    for line in _table(summary, cpu_s):
-        print(line)
-    if valid is not None:
-        print("\n".join(_valid(valid)))
-    for line in replica_lines(replicas):
-        print(line)
-
-
-def _valid(valid: ValidSummary) -> Iterator[str]:
-    yield f"{'valid answers, given up':<26}{valid.valid:>10,}{valid.given_up:>10,}"
-    yield f"{'tries for an answer':<26}{valid.tries_per_answer:>10.2f}"
-    yield f"{'valid answers/s':<26}{valid.valid_per_s:>10.2f}"
-    if valid.valid_per_usd is not None:
-        yield f"{'valid answers for a USD':<26}{valid.valid_per_usd:>10,.0f}"
-    if valid.latency_s.mean is not None:
-        yield f"{'s until valid, mean':<26}{valid.latency_s.mean:>10.4g}"
-
-
-def _table(summary: Summary, cpu_s: float) -> Iterator[str]:
-    from localchat.commands.table import quantiles
-
-    rows = (
-        ("time to first token", summary.ttft_s),
-        ("per further token", summary.tpot_s),
-        ("between tokens", summary.itl_s),
-        ("in the queue", summary.queue_s),
-        ("end to end", summary.e2e_s),
-    )
-    yield from quantiles("seconds", ((label, latency.all) for label, latency in rows))
-    yield ""
-    yield f"{'output tokens/s':<26}{summary.output_tokens_per_s:>10,.1f}"
-    yield f"{'completed, rejected':<26}{summary.completed:>10,}{summary.rejected:>10,}"
-    yield f"{'preemptions':<26}{summary.preemptions:>10,}"
-    yield f"{'mean batch':<26}{summary.mean_batch:>10.1f}"
-    yield f"{'KV cache at its peak':<26}{summary.kv_peak:>10.1%}"
-    yield f"{'GPU busy':<26}{summary.utilisation:>10.1%}"
-    if summary.slo_attainment is not None:
-        yield f"{'service level met':<26}{summary.slo_attainment:>10.1%}"
-    if summary.usd_per_million_tokens is not None:
-        yield f"{'USD per million tokens':<26}{summary.usd_per_million_tokens:>10.3f}"
-    yield f"{'simulated in CPU seconds':<26}{cpu_s:>10.2f}"
