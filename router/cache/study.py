@@ -17,7 +17,8 @@ import numpy as np
 
 from router.cache.embed import Embedder, Vector
 from router.cache.guard import Guard
-from router.simcloud.studies.table import Table, lines
+from router.simcloud.studies.sweep import lines
+from router.simcloud.studies.table import Table
 
 QUESTIONS = 2000
 ZIPF = 1.0  # of the intents' popularity: Zipf's law
