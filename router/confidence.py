@@ -119,8 +119,8 @@ def judge(
 def threshold_for(cost_usd: float | None, better_answer_usd: float) -> float:
     """The chance of being wrong from which the cloud is worth its price: chance x worth >= cost.
 
-    Never below THRESHOLD: what is likelier right than wrong is shown, however cheap the cloud. Above 1 nothing
-    is worth it.
+    Never below THRESHOLD: what is likelier right than wrong is shown, however cheap the cloud.
+    Above 1: never.
     """
     if not cost_usd:
         return THRESHOLD
