@@ -116,6 +116,17 @@ def judge(
     return Confidence(probability(line), threshold, len(free), rule, known)
 
 
+def threshold_for(cost_usd: float | None, better_answer_usd: float) -> float:
+    """The chance of being wrong from which the cloud is worth its price: chance x worth >= cost.
+
+    Never below THRESHOLD: what is likelier right than wrong is shown, however cheap the cloud.
+    Above 1: never.
+    """
+    if not cost_usd:
+        return THRESHOLD
+    return max(THRESHOLD, cost_usd / better_answer_usd if better_answer_usd > 0 else math.inf)
+
+
 def agreement(answers: Sequence[str]) -> float:
     """Share of the commonest of some short answers, whatever case, marks and spaces."""
     if not answers:

@@ -19,6 +19,7 @@ from router.confidence import (
     log_odds,
     measured,
     probability,
+    threshold_for,
     with_agreement,
 )
 from router.decision import Confidence
@@ -76,6 +77,16 @@ def test_features_of_no_length_bias() -> None:
     differing = [name for name, a, b in zip(FEATURES, short, long, strict=True) if a != pytest.approx(b)]
     assert differing == ["tokens"]
     assert measured([SURE], "I'm sorry, I cannot say")[-1] == 1.0
+
+
+@given(st.floats(1e-6, 1.0), st.floats(1e-6, 1.0))
+def test_a_hand_off_pays_for_itself(cost: float, worth: float) -> None:
+    threshold = threshold_for(cost, worth)
+    assert threshold >= 0.5
+    assert threshold * worth >= cost * (1 - 1e-9)
+    assert threshold_for(2 * cost, worth) >= threshold
+    assert threshold_for(0.0, worth) == threshold_for(None, worth) == 0.5
+    assert threshold_for(cost, 0.0) > 1
 
 
 def test_agreement_looks_past_case_and_marks() -> None:
