@@ -293,7 +293,7 @@ async def test_a_slow_drip_is_read() -> None:
 
 async def test_a_reader_that_is_slow_is_no_stall() -> None:
     async with running_cloud(Answer((*GOOD[:2], 0.02, *GOOD[2:]))) as cloud:
-        backend = backend_of(cloud, deadlines=Deadlines(2, 0.1, 0.1, 5))
+        backend = backend_of(cloud, deadlines=Deadlines(2, 1.0, 0.15, 5))
         events = []
         async for event in backend.stream(REQUEST):
             events.append(event)
