@@ -18,10 +18,10 @@ import numpy as np
 from benchmarks.difficulty_fit import Training, train
 from benchmarks.hybrid_answers import read_answers
 from benchmarks.open_answers import read_open_answers
-from benchmarks.ranking import Array, apgr, auroc, interval, recovered
+from benchmarks.ranking import Array, Truths, apgr, auroc, interval, recovered
 from benchmarks.record import Record, arguments, recording
-from benchmarks.routing_data import Recorded, read_recorded
-from benchmarks.train_confidence import learned_from, named_file, right_letters
+from benchmarks.routing_data import Recorded, data_folder, read_recorded
+from benchmarks.train_confidence import learned_from, named_files, right_letters
 from benchmarks.train_difficulty import exams, ordinary
 from router.confidence import SURE, judge, log_odds
 from router.difficulty import Scorer
@@ -78,7 +78,7 @@ def reached(record: Record, name: str, scores: Array, gain: Array, alone: float)
     record.row(f"{name}: APGR", apgr(scores, gain), "", "", f"{low:.3f}-{high:.3f}; {told}")
 
 
-def told_apart(record: Record, name: str, chance: Array, plain_rule: Array, wrong: Array) -> None:
+def told_apart(record: Record, name: str, chance: Array, plain_rule: Array, wrong: Truths) -> None:
     """AUROC of confidence and of the plain rule, and how honest the probabilities are."""
     for label, scores in (("confidence", chance), ("the .8 rule", plain_rule)):
         low, high = interval(lambda s, w: auroc(s, w > 0.5), scores, wrong.astype(float))
@@ -103,12 +103,16 @@ def free_text(record: Record, name: str, file: Path) -> None:
 
 def main() -> None:
     parser = arguments(__doc__, repeats=1)
-    parser.add_argument("--data", type=Path, required=True, help="the folder with mmlu.csv")
-    parser.add_argument("--gold", type=Path, required=True, metavar="FILE", help="see gold.py")
-    files = {"type": named_file, "nargs": "+", "default": [], "metavar": "NAME=FILE"}
-    parser.add_argument("--answers", **files, help="see hybrid_answers.py")
-    parser.add_argument("--text", **files, help="see open_answers.py")
+    data_folder(parser)
+    parser.add_argument("--gold", type=Path, metavar="FILE", help="see gold.py")
+    named_files(parser, "--answers", "see hybrid_answers.py")
+    named_files(parser, "--text", "see open_answers.py")
     args = parser.parse_args()
+    if args.answers and not (args.data and args.gold):
+        parser.error("--answers needs --data and --gold")
+    if not (args.answers or args.text):
+        print("Nothing to report on: collect answers first, see docs/routing.md.")
+        return
     with recording("hybrid", args) as record:
         for name, file in args.answers:
             letters(record, name, file, args.data, args.gold)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 
@@ -32,9 +33,11 @@ def cases() -> Iterator[Callable[[], Decision]]:
     for text, mode, room, day in itertools.product(texts, MODES, rooms, (None, 0.01, 1.0)):
         local = Side(Estimate("local", "small", 0.5, 6.0, 0.0), len(text) // 4, room)
         cloud = Side(Estimate("cloud", "large", 1.0, 4.0, 0.002), len(text) // 4, 128_000, 0.02)
-        yield lambda text=text, mode=mode, local=local, cloud=cloud, day=day: decide(
-            Asked(difficulty(text), 512), local, cloud, Budget(day), mode, Limits(ttft_s=2.0)
-        )
+        yield partial(decided, text, local, cloud, Budget(day), mode)
+
+
+def decided(text: str, local: Side, cloud: Side, budget: Budget, mode: Mode) -> Decision:
+    return decide(Asked(difficulty(text), 512), local, cloud, budget, mode, Limits(ttft_s=2.0))
 
 
 def p99_ms(decisions: list[Callable[[], Decision]]) -> float:

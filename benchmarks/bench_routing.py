@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import numpy as np
 
 from benchmarks.difficulty_fit import RIDGE, Array, Labelled, Table, Training, folds, ridge, train
 from benchmarks.ranking import apgr, auroc, cpt, interval
 from benchmarks.record import Record, arguments, recording
-from benchmarks.routing_data import read_recorded
+from benchmarks.routing_data import data_folder, read_recorded
 from benchmarks.train_difficulty import exams, ordinary
 from router.difficulty import difficulty
 from router.question import features
@@ -82,26 +81,23 @@ def percentile_ms(work: Callable[[str], object], texts: Sequence[str]) -> float:
     return float(np.quantile(took, 0.99))
 
 
+def repeated(work: Callable[[str], object], texts: Sequence[str], repeats: int) -> list[float]:
+    return [percentile_ms(work, texts) for _ in range(repeats)]
+
+
 def main() -> None:
     parser = arguments(__doc__, repeats=5)
-    parser.add_argument("--data", type=Path, required=True, help="the folder with gsm8k.csv and mmlu.csv")
+    data_folder(parser)
     args = parser.parse_args()
-    sets = {name: exams(read_recorded(args.data, name)) for name in ("gsm8k", "mmlu")}
     with recording("routing", args) as record:
         prompts(record)
-        texts = [text for questions in sets.values() for text in questions.texts[:1000]]
-        record.row(
-            "p99 of a question", [percentile_ms(difficulty, texts) for _ in range(args.repeats)], "ms", "≤ 1"
-        )
-        pastes = [PASTE] * 200
-        record.row(
-            "p99 of 40,000 words",
-            [percentile_ms(difficulty, pastes) for _ in range(args.repeats)],
-            "ms",
-            "≤ 1",
-        )
-        one_set(record, "gsm8k", sets["gsm8k"], sets["mmlu"])
-        one_set(record, "mmlu", sets["mmlu"], sets["gsm8k"])
+        texts = ordinary("train").texts
+        record.row("p99 of a question", repeated(difficulty, texts, args.repeats), "ms", "≤ 1")
+        record.row("p99 of 40,000 words", repeated(difficulty, [PASTE] * 200, args.repeats), "ms", "≤ 1")
+        if args.data is not None:
+            sets = {name: exams(read_recorded(args.data, name)) for name in ("gsm8k", "mmlu")}
+            one_set(record, "gsm8k", sets["gsm8k"], sets["mmlu"])
+            one_set(record, "mmlu", sets["mmlu"], sets["gsm8k"])
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ import numpy as np
 from benchmarks.open_answers import WINDOW_TOKENS, is_right
 from benchmarks.ranking import auroc, interval
 from benchmarks.record import Record, arguments, recording
+from benchmarks.train_difficulty import ordinary
 from localchat.engines.process import EngineModel
 from localchat.engines.protocol import LoadOptions
 from localchat.weights import Catalog
@@ -47,7 +48,8 @@ async def vote(model: EngineModel, question: dict[str, Any]) -> Voted:
     greedy = ChatRequest(messages, Sampling(temperature=0.0, max_tokens=ANSWER_TOKENS))
     deltas = [event async for event in model.stream(greedy) if isinstance(event, Delta)]
     drawn = ChatRequest(messages, Sampling(temperature=TEMPERATURE, seed=1, max_tokens=ANSWER_TOKENS))
-    calls, seconds, answers = {}, {}, ()
+    calls, seconds = dict[int, int](), dict[int, float]()
+    answers: tuple[str, ...] = ()
     for count in (1, VOTES):
         started = time.perf_counter()
         votes = await model.vote(drawn, count)
@@ -64,6 +66,13 @@ async def all_votes(path: Path, questions: Sequence[dict[str, Any]]) -> list[Vot
         return [await vote(model, question) for question in questions]
     finally:
         await model.close()
+
+
+def asked(file: Path | None) -> list[dict[str, Any]]:
+    """Without a file ordinary prompts, to which no right answers are known: then only costs are told."""
+    if file:
+        return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    return [{"question": text, "answers": []} for text in ordinary("held_out").texts]
 
 
 def told_apart(record: Record, name: str, voted: Sequence[Voted]) -> None:
@@ -84,20 +93,21 @@ def told_apart(record: Record, name: str, voted: Sequence[Voted]) -> None:
 
 def main() -> None:
     parser: argparse.ArgumentParser = arguments(__doc__, repeats=1)
-    parser.add_argument("--questions", type=Path, required=True, metavar="FILE")
+    parser.add_argument("--questions", type=Path, metavar="FILE", help="see gold.py; default: of our own")
     parser.add_argument("--model", type=Path, metavar="FILE", help="default: the default model")
     parser.add_argument("--count", type=int, default=200, metavar="N")
     args = parser.parse_args()
-    lines = args.questions.read_text(encoding="utf-8").splitlines()[-args.count :]
+    questions = asked(args.questions)[-args.count :]
     with TemporaryDirectory() as folder, recording("votes", args) as record:
         path = args.model or Catalog(models=Path(folder), cache=Path(folder)).find("default").path
-        voted = asyncio.run(all_votes(path, [json.loads(line) for line in lines]))
+        voted = asyncio.run(all_votes(path, questions))
         calls = {count: sum(v.calls[count] for v in voted) for count in (1, VOTES)}
         seconds = {count: sum(v.seconds[count] for v in voted) for count in (1, VOTES)}
         ratio = calls[VOTES] / calls[1]
         record.row("steps of 4 over steps of 1", ratio, "", "≤ 1.3", f"{len(voted)} questions")
         record.row("seconds of 4 over seconds of 1", seconds[VOTES] / seconds[1])
-        told_apart(record, path.name.lower(), voted)
+        if args.questions:
+            told_apart(record, path.name.lower(), voted)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
+Truths = npt.NDArray[np.bool_]
 CONFIDENCE = 0.9  # of the intervals
 
 
@@ -19,7 +20,8 @@ def recovered(scores: Array, gain: Array) -> Array:
     _, group, size = np.unique(-scores, return_inverse=True, return_counts=True)
     mean = np.bincount(group, gain) / size
     curve: Array = np.concatenate([[0.0], np.cumsum(np.repeat(mean, size))])
-    return curve / gain.sum()
+    shares: Array = curve / gain.sum()
+    return shares
 
 
 def apgr(scores: Array, gain: Array) -> float:
@@ -34,7 +36,7 @@ def cpt(scores: Array, gain: Array, share: float = 0.5) -> float:
     return 100 * int(np.argmax(curve >= share)) / (len(curve) - 1)
 
 
-def auroc(scores: Array, positive: npt.NDArray[np.bool_]) -> float:
+def auroc(scores: Array, positive: Truths) -> float:
     """Probability that a positive scores above a negative, ties counting half."""
     _, rank, size = np.unique(scores, return_inverse=True, return_counts=True)
     middle = np.cumsum(size) - (size - 1) / 2

@@ -6,7 +6,9 @@ they hold no right answers, so MMLU's letters come from a file of their own (see
 
 from __future__ import annotations
 
+import argparse
 import csv
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,6 +30,13 @@ class Recorded:
     @property
     def strong_is_better(self) -> bool:
         return self.strong_correct and not self.weak_correct
+
+
+def data_folder(parser: argparse.ArgumentParser) -> None:
+    """The flag --data, which may stand in the environment: `make bench` gives no flags."""
+    usual = os.environ.get("LOCALCHAT_ROUTING_DATA")
+    note = "the folder with gsm8k.csv and mmlu.csv"
+    parser.add_argument("--data", type=Path, default=Path(usual) if usual else None, metavar="DIR", help=note)
 
 
 def read_recorded(folder: Path, name: str) -> list[Recorded]:

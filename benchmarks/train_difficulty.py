@@ -8,6 +8,7 @@ The same data give the same bytes. What is learned from, and what it is worth: d
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import tomllib
 from pathlib import Path
@@ -23,8 +24,11 @@ OUT = Path(__file__).parent.parent / "router"
 
 
 def ordinary(part: str) -> Labelled:
-    """Of ordinary_prompts.toml: train or held_out."""
+    """Of ordinary_prompts.toml: train, with what is pasted, or held_out."""
     told = tomllib.loads(PROMPTS.read_text(encoding="utf-8"))[part]
+    pasted = told.get("pasted", {"materials": ()})
+    for material, label in itertools.product(pasted["materials"], ("easy", "hard")):
+        told[label] += [f"{ask}\n{material}" for ask in pasted[label]]
     return Labelled(
         told["easy"] + told["hard"], np.repeat([0.0, 1.0], [len(told["easy"]), len(told["hard"])])
     )

@@ -23,6 +23,7 @@ COMMANDS = {
     "explain": "one answer's story: who gave it, why, at what cost, and what was judged",
     "log": "the record of answers: list, show, export, sum up, replay under another policy",
     "route": "what sending easy questions to the smaller model saves",
+    "cache": "the cloud's answers that were kept: list, forget, and whether keeping them pays",
     "history": "list, search, show, export and delete conversations",
     "weights": "list, pull, inspect and remove model files",
     "predict": "whether a model fits and how fast it will run, before it is loaded or fetched",

@@ -28,7 +28,7 @@ class Paths:
 
     @property
     def answers(self) -> Path:
-        """What a cloud answered, to be given again."""
+        """Of the cloud, kept by the cache."""
         return self.data / "answers.db"
 
     @property

@@ -25,8 +25,9 @@ FORMS: tuple[Form, ...] = ("plain", "options", "quantities")
 class Scorer:
     """One row of ``weights`` a form: those of the n-grams, of the counts, and a constant.
 
-    What people type tells hard from easy; among exam questions, hard ones all, the form's own weights tell
-    how much a stronger model adds. So the plain score of those is held at ``cap`` and theirs is added.
+    What people type tells hard from easy; among exam questions the form's own weights tell how much a strong
+    model adds. To these the plain score is added, at most ``cap``: a story with numbers may be an easy one.
+    Where options are given it is taken as ``cap``, since plain prompts have none to learn from.
     ``slope`` and ``offset`` make a probability of it.
     """
 
@@ -44,7 +45,8 @@ class Scorer:
         plain = self._along(0, asked)
         if asked.form == "plain":
             return plain
-        return min(plain, self.cap) + self._along(FORMS.index(asked.form), asked)
+        held = self.cap if asked.form == "options" else min(plain, self.cap)
+        return held + self._along(FORMS.index(asked.form), asked)
 
     def _along(self, row: int, asked: Features) -> float:
         weights = self.weights[row]

@@ -32,6 +32,7 @@ from router.request import (
     Failed,
     Finished,
     HandedOff,
+    Notice,
     Recorded,
     Routed,
     Validated,
@@ -90,8 +91,18 @@ class Elsewhere:
 
 
 Check = Callable[[Call], tuple[Verdict, ...]]
-Record = Callable[[Call], str]
-"""Keeps a call's story under the name it returns. Never waits, never raises."""
+
+
+class Book(Protocol):
+    """Where calls are recorded. Never waits, never raises."""
+
+    def keep(self, call: Call) -> str:
+        """The name under which its story is kept; "" where none is."""
+        ...
+
+    def trouble(self) -> str:
+        """Why calls cannot be written down, said once; "" where they can."""
+        ...
 
 
 class Dispatch:
@@ -103,14 +114,14 @@ class Dispatch:
         forecaster: Forecaster | None = None,
         elsewhere: Callable[[], Elsewhere] | None = None,
         check: Check | None = None,
-        record: Record | None = None,
+        book: Book | None = None,
     ) -> None:
         """Each part that is None is a step left out. ``elsewhere`` is called when it is first needed."""
         self._local = local
         self._prediction = Prediction(forecaster) if forecaster else None
         self._open_elsewhere = elsewhere
         self._elsewhere: Elsewhere | None = None
-        self._check, self._record = check, record
+        self._check, self._book = check, book
 
     async def stream(self, request: ChatRequest, turn: Turn = LOCAL) -> AsyncGenerator[Event, None]:
         """Yield Routed first and exactly one Finished or Failed last.
@@ -225,13 +236,15 @@ class Dispatch:
             events.append(Validated(call.verdicts))
         if entry := self._kept(call):
             events.append(Recorded(entry))
+        if self._book and (trouble := self._book.trouble()):
+            events.append(Notice(f"Answers are not being recorded. {trouble}"))
         return events
 
     def _kept(self, call: Call) -> str:
-        if self._record is None or call.recorded:
+        if self._book is None or call.recorded:
             return ""
         call.recorded = True
-        return self._record(call)
+        return self._book.keep(call)
 
     def _end(self, call: Call) -> None:
         """Stopped and failed requests are recorded too."""

@@ -23,8 +23,10 @@ from router.consent import AskPerson, Consent, Departure, Rule
 from router.errors import OverBudget, Withheld
 from router.privacy import Redaction, counted, preview, redact, restored
 from router.reasoning import separate_reasoning
-from router.request import ChatRequest, Delta, Event, Finished, ToolCall
+from router.request import ChatRequest, Delta, Event, Finished, Message, ToolCall
 from router.sides import LONGEST_ANSWER, There
+
+EXPLANATION = "Marks such as <EMAIL_1> stand for values that are kept back. Repeat them exactly as they are."
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,8 @@ class OutboundRoute:
     def departure(self, request: ChatRequest) -> Departure:
         """What would leave for ``request``. Raises InvalidRequest for what this cloud cannot do."""
         asked = self.as_asked(request)
-        return self._departure(asked, *redact(asked))
+        redacted, redaction = redact(asked)
+        return self._departure(asked, _explained(redacted) if redaction else redacted, redaction)
 
     async def _paid(
         self, call: Call, request: ChatRequest, redaction: Redaction
@@ -125,6 +128,7 @@ class OutboundRoute:
         redacted, redaction = await asyncio.to_thread(redact, request)
         if not redaction:
             return request, redaction
+        redacted = _explained(redacted)
         call.privacy_found, asks = redaction.counts, self._rule == "ask"
         match await self._consent(call, request, redacted, redaction):
             case "send":
@@ -159,3 +163,11 @@ class OutboundRoute:
             preview(request, model, dialect),
             preview(redacted, model, dialect),
         )
+
+
+def _explained(request: ChatRequest) -> ChatRequest:
+    """With a word to the model about placeholders: one that is changed cannot be put back."""
+    first, *rest = request.messages
+    if first.role == "system":
+        return replace(request, messages=(replace(first, content=f"{first.content}\n\n{EXPLANATION}"), *rest))
+    return replace(request, messages=(Message("system", EXPLANATION), first, *rest))

@@ -14,7 +14,7 @@ from router.prices import Price
 
 @dataclass(frozen=True, slots=True)
 class Recorder:
-    """Implements :data:`router.dispatch.Record`.
+    """Says what of a call is kept, and keeps it.
 
     ``price`` is what the configured cloud would have charged, None where nobody knows; ``provider``
     its name.

@@ -1,31 +1,31 @@
 """``localchat simulate``: what a deployment would do with a list of requests.
 
-Owns flags, the table for people and the JSON; the simulation is router.simcloud's. ``study`` is
-``simulate_study``'s. Imports nothing heavy before it runs.
+Owns flags and what they mean together; the simulation is router.simcloud's, the figures shown are
+``simulate_summary``'s, the other actions their own modules'. Imports nothing heavy before it runs.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from localchat.commands import simulate_additions, simulate_batching, simulate_study
+from localchat.commands import simulate_additions, simulate_batching, simulate_study, simulate_workload
 from localchat.commands.per_request import each_request
 from localchat.commands.simulate_numbers import OF_A_RUN, check_numbers
+from localchat.commands.simulate_summary import print_summary
 from localchat.errors import UsageError
 from localchat.flags import INTERRUPTED
 
 if TYPE_CHECKING:
     from router.simcloud.deployment import Deployment
-    from router.simcloud.fleet import Fleet, Replica, Service
-    from router.simcloud.metrics import Summary
+    from router.simcloud.fleet import Fleet, Service
     from router.simcloud.request import Completed, Job, Rejected
-    from router.simcloud.retries import Retries, ValidSummary
+    from router.simcloud.retries import Retries
+    from router.simcloud.workload import ClosedLoop
 
 CSV_COLUMNS = (
     "id",
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         required=True,
         metavar="FILE",
-        help="CSV or JSON lines: vidur, Azure, Mooncake",
+        help="CSV or JSON lines: vidur, Azure, Mooncake, LLMServingSim",
     )
     add("--model", default="llama-3-8b", metavar="NAME", help="default: %(default)s")
     add("--gpu", default="a100", metavar="NAME", help="a100, h100, rtx4090 ... default: %(default)s")
@@ -75,6 +75,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--max-tokens", type=int, default=0, metavar="N", help="bound on answers that schedulers see")
     add("--no-prefix-cache", action="store_true", help="forget freed blocks at once")
     add("--no-async-scheduling", action="store_true", help="vllm: plan a step only when the last has ended")
+    add("--clients", type=int, metavar="N", help="N clients ask one after the other; no times of arrival")
+    add("--think", type=float, default=0.0, metavar="S", help="of a client between answer and next request")
     add("--replicas", type=int, default=1, metavar="N", help="copies of all this, default: 1")
     add("--balancer", default="round-robin", metavar="NAME", help="round-robin, least-loaded, prefix-aware")
     add(
@@ -99,13 +101,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     simulate_additions.add_arguments(add)
     add("--json", action="store_true", help="print JSON instead of a table")
     simulate_batching.add_arguments(actions)
+    simulate_workload.add_arguments(actions)
 
 
 def run(args: argparse.Namespace) -> int:
     from router.errors import InvalidSimulation
 
     try:
-        actions = {"run": _run, "batching": simulate_batching.run, "study": simulate_study.run}
+        actions = {
+            "run": _run,
+            "batching": simulate_batching.run,
+            "study": simulate_study.run,
+            "workload": simulate_workload.run,
+        }
         return actions[args.action](args)
     except InvalidSimulation as error:
         raise UsageError(error.message, error.next_step) from error
@@ -119,16 +127,19 @@ def _run(args: argparse.Namespace) -> int:
     check_numbers(args, OF_A_RUN)
     trace = open_trace(args.requests, args.max_tokens)
     retries = simulate_additions.retries(args)
-    if retries and (args.replicas > 1 or args.prefill_replicas or args.samples > 1):
-        raise UsageError("Retries are simulated on one replica, with one sample.", "Leave out the others.")
+    if retries and (args.replicas > 1 or args.prefill_replicas or args.samples > 1 or args.clients):
+        raise UsageError(
+            "Retries are simulated on one replica, with one sample, without --clients.",
+            "Leave out the others.",
+        )
     with each_request(args.per_request, CSV_COLUMNS, _line) as each:
         deployment, jobs = _variants(args, _with_predictions(trace, args.predict, args.seed))
         service = open_fleet(deployment, _fleet(args), each, _prefill(args, deployment))
-        interrupted = _serve(service, jobs, trace.requests, retries)
+        interrupted = _serve(service, _clients(args, jobs), trace.requests, retries)
     price = service.parts[0].recorder.usd_per_hour
     summary, replicas = service.summary(), service.replicas()
     valid = None if retries is None else retries.summary(summary, price)
-    _print(summary, replicas, valid, time.process_time() - began_s, args.json, interrupted)
+    print_summary(summary, replicas, valid, time.process_time() - began_s, args.json, interrupted)
     if not interrupted:
         return 0
     ended = summary.completed + summary.rejected
@@ -136,9 +147,19 @@ def _run(args: argparse.Namespace) -> int:
     return INTERRUPTED
 
 
-def _serve(service: Service, jobs: Iterable[Job], requests: int, retries: Retries | None) -> bool:
+def _clients(args: argparse.Namespace, jobs: Iterable[Job]) -> Iterable[Job] | ClosedLoop:
+    """The jobs, or those who ask them one after the other."""
+    from router.simcloud.workload import ClosedLoop
+
+    return jobs if args.clients is None else ClosedLoop(args.clients, args.think, iter(jobs))
+
+
+def _serve(
+    service: Service, jobs: Iterable[Job] | ClosedLoop, requests: int, retries: Retries | None
+) -> bool:
     """Whether somebody interrupted it."""
     from localchat.commands.progress_bar import progress_bar
+    from router.simcloud.workload import ClosedLoop
 
     try:
         with progress_bar("simulating") as progress:
@@ -146,7 +167,9 @@ def _serve(service: Service, jobs: Iterable[Job], requests: int, retries: Retrie
             def tell(arrived: int, at_s: float) -> None:
                 progress(min(1.0, arrived / requests))
 
-            if retries is None:
+            if isinstance(jobs, ClosedLoop):
+                service.run_closed(jobs, tell)
+            elif retries is None:
                 service.run(jobs, tell)
             else:
                 retries.over(service.parts[0].engine, jobs).run(tell)
@@ -255,62 +278,3 @@ def _line(outcome: Completed | Rejected) -> list[object]:
     times = [outcome.queued_s, outcome.ttft_s, outcome.tpot_s, outcome.e2e_s, outcome.finished_s]
     shown = ["" if seconds is None else f"{seconds:.9f}" for seconds in times]
     return [*asked, outcome.output_tokens, "completed", *shown, outcome.preemptions, outcome.cached_tokens]
-
-
-def _print(
-    summary: Summary,
-    replicas: list[Replica],
-    valid: ValidSummary | None,
-    cpu_s: float,
-    as_json: bool,
-    interrupted: bool,
-) -> None:
-    from localchat.commands.simulate_replicas import replica_dicts, replica_lines
-
-    if as_json:
-        more: dict[str, object] = {} if valid is None else {"valid_answers": valid.as_dict()}
-        more |= replica_dicts(replicas)
-        shown = {**summary.as_dict(), **more, "cpu_s": cpu_s, "interrupted": interrupted}
-        print(json.dumps(shown, indent=2))
-        return
-    for line in _table(summary, cpu_s):
-        print(line)
-    if valid is not None:
-        print("\n".join(_valid(valid)))
-    for line in replica_lines(replicas):
-        print(line)
-
-
-def _valid(valid: ValidSummary) -> Iterator[str]:
-    yield f"{'valid answers, given up':<26}{valid.valid:>10,}{valid.given_up:>10,}"
-    yield f"{'tries for an answer':<26}{valid.tries_per_answer:>10.2f}"
-    yield f"{'valid answers/s':<26}{valid.valid_per_s:>10.2f}"
-    if valid.valid_per_usd is not None:
-        yield f"{'valid answers for a USD':<26}{valid.valid_per_usd:>10,.0f}"
-    if valid.latency_s.mean is not None:
-        yield f"{'s until valid, mean':<26}{valid.latency_s.mean:>10.4g}"
-
-
-def _table(summary: Summary, cpu_s: float) -> Iterator[str]:
-    from localchat.commands.table import quantiles
-
-    rows = (
-        ("time to first token", summary.ttft_s),
-        ("per further token", summary.tpot_s),
-        ("between tokens", summary.itl_s),
-        ("in the queue", summary.queue_s),
-        ("end to end", summary.e2e_s),
-    )
-    yield from quantiles("seconds", ((label, latency.all) for label, latency in rows))
-    yield ""
-    yield f"{'output tokens/s':<26}{summary.output_tokens_per_s:>10,.1f}"
-    yield f"{'completed, rejected':<26}{summary.completed:>10,}{summary.rejected:>10,}"
-    yield f"{'preemptions':<26}{summary.preemptions:>10,}"
-    yield f"{'mean batch':<26}{summary.mean_batch:>10.1f}"
-    yield f"{'KV cache at its peak':<26}{summary.kv_peak:>10.1%}"
-    yield f"{'GPU busy':<26}{summary.utilisation:>10.1%}"
-    if summary.slo_attainment is not None:
-        yield f"{'service level met':<26}{summary.slo_attainment:>10.1%}"
-    if summary.usd_per_million_tokens is not None:
-        yield f"{'USD per million tokens':<26}{summary.usd_per_million_tokens:>10.3f}"
-    yield f"{'simulated in CPU seconds':<26}{cpu_s:>10.2f}"

@@ -28,6 +28,8 @@ OF_A_RUN = {
     "swap": POSITIVE,
     "max_tokens": NOT_NEGATIVE,
     "link": POSITIVE,
+    "clients": POSITIVE,
+    "think": NOT_NEGATIVE,
     "prefill_gpus": POSITIVE,
     "slo_ttft": POSITIVE,
     "slo_tpot": POSITIVE,

@@ -103,4 +103,4 @@ def build_dispatch(
     if routing is None:
         return Dispatch(model, forecaster)
     elsewhere = None if routing.offline else lambda: routing.elsewhere(model, forecaster)
-    return Dispatch(model, forecaster, elsewhere, routing.check, routing.record)
+    return Dispatch(model, forecaster, elsewhere, routing.check, routing)

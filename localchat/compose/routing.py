@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from router.ledger import LabelName, Ledger
     from router.outbound import OutboundRoute
     from router.recording import Recorder
-    from router.request import ChatRequest
+    from router.request import ChatRequest, ResponseFormat
     from router.sides import There
 
 LABELS_READ = 500  # of the newest answers: what a person said of older ones says less of today
@@ -70,10 +70,13 @@ class Routing:
     def check(self, call: Call) -> tuple[Verdict, ...]:
         from router.validate import validate
 
-        return validate(call.request, call.text, self._rules)
+        return validate(call.request, call.text, self._rules, _matches)
 
-    def record(self, call: Call) -> str:
+    def keep(self, call: Call) -> str:
         return self._recorder(call) if self._recorder else ""
+
+    def trouble(self) -> str:
+        return self.ledger.trouble() if self.ledger else ""
 
     @cached_property
     def ledger(self) -> Ledger | None:
@@ -277,6 +280,12 @@ class Routing:
                 for label in entry.labels[-1:]
             ]
         )
+
+
+def _matches(wanted: ResponseFormat, text: str) -> bool:
+    from localchat.engines.constraint import matches
+
+    return matches(wanted, text)
 
 
 async def _nobody_to_ask(departure: Departure) -> Consent:

@@ -18,7 +18,7 @@ from localchat.engines.sampler import Sampler
 from localchat.engines.scores import Scorer
 from localchat.engines.text import TextStream
 from localchat.engines.threads import ThreadTuner, median
-from localchat.engines.vote import ballot
+from localchat.engines.vote import MOST_TOKENS, MOST_VOTES, ballot
 from router.errors import ContextOverflow, InvalidRequest
 from router.request import (
     ChatRequest,
@@ -210,9 +210,11 @@ class Generator:
     # -- several answers
 
     def vote(self, request: ChatRequest, count: int) -> Votes:
-        """``count`` answers to one request, computed together. Raises as :meth:`answer` does."""
+        """``count`` short answers to one request, computed together. Raises as :meth:`answer` does."""
+        if not 1 <= count <= MOST_VOTES:
+            raise InvalidRequest(f"{count} votes cannot be drawn.", f"Ask for 1 to {MOST_VOTES}.")
         prompt = self._prompter.prompt(request.messages, self._past)
-        limit = self._answer_limit(len(prompt.tokens), request.sampling.max_tokens)
+        limit = min(MOST_TOKENS, self._answer_limit(len(prompt.tokens), request.sampling.max_tokens))
         wanted = request.response_format
         constraints = [self._constraint(wanted) if wanted else None for _ in range(count)]
         for _ in self._prefill(prompt.tokens, _Tally()):

@@ -128,8 +128,8 @@ class EngineModel:
         raise BackendCrashed("The engine gave no count.", "Try again.")
 
     async def vote(self, request: ChatRequest, count: int) -> Votes:
-        """``count`` answers drawn side by side, for little more than the time of one: short ones, whose
-        agreement says how sure the model is. Other requests wait. Loads if need be."""
+        """``count`` short answers drawn side by side, in as many steps as the longest of them has tokens;
+        their agreement says how sure the model is. Other requests wait. Loads if need be."""
         async with self._my_turn():
             async with contextlib.aclosing(self._loaded()) as events:
                 async for _ in events:

@@ -15,6 +15,10 @@ from localchat.engines.sampler import Sampler
 from localchat.engines.text import TextStream
 from router.request import Sampling
 
+MOST_TOKENS = 64
+"""Of an answer: each has room of its own in the branches' context, and long ones hardly ever agree."""
+MOST_VOTES = 16  # so that the room of all of them stays about a thousand tokens
+
 
 class _Voter:
     """One of the answers."""

@@ -19,6 +19,7 @@ from router.simcloud.llm import find_llm
 from router.simcloud.loop import Loop
 from router.simcloud.metrics import Recorder, Summary
 from router.simcloud.request import Completed, Job, Rejected
+from router.simcloud.workload import ClosedLoop
 
 TAKES_AS_NEEDED = ("vllm", "sarathi", "vllm-old")
 """Policies that know adapters and several samples: those that take blocks as they are needed."""
@@ -61,11 +62,17 @@ class Service:
     parts: list[Parts]
     prefill: list[Parts]
     ended: Recorder
-    over: Callable[[Iterable[Job]], Loop]
+    over: Callable[[Iterable[Job], bool], Loop]  # True: ends of requests cause others
     apart: Disaggregated | None = None
 
     def run(self, jobs: Iterable[Job], progress: Callable[[int, float], None] | None = None) -> None:
-        self.over(jobs).run(progress)
+        self.over(jobs, False).run(progress)
+
+    def run_closed(self, clients: ClosedLoop, progress: Callable[[int, float], None] | None = None) -> None:
+        """Instead of a list of arrivals, clients that wait for their answers."""
+        if self.apart is not None:
+            raise InvalidSimulation("Clients ask replicas that do both.", "Leave out --prefill-replicas.")
+        clients.over(self.over((), True), [each.engine for each in self.parts]).run(progress)
 
     def replicas(self) -> list[Replica]:
         """Each by itself: what was sent to it, from the first that reached it to the last it ended."""
@@ -95,7 +102,11 @@ def open_fleet(
     cluster = Cluster([each.engine for each in parts], balancer)
     ended = parts[0].recorder.of_the_whole(each)
     if not fleet.prefill_replicas:
-        return Service(parts, [], ended, lambda jobs: Loop(cluster.engines, jobs, cluster.route))
+
+        def over(jobs: Iterable[Job], dependent: bool) -> Loop:
+            return Loop(cluster.engines, jobs, cluster.route, dependent)
+
+        return Service(parts, [], ended, over)
     if deployment.swap_bytes_per_s is not None:
         raise InvalidSimulation("Apart, preempted sequences are computed again.", "Leave out --swap.")
     prompts = prefill_as or deployment
@@ -103,7 +114,7 @@ def open_fleet(
     link = SharedLink(fleet.link_bytes_per_s, fleet.link_latency_s)
     pool = Cluster([each.engine for each in prefill], LeastLoaded())
     apart = Disaggregated(pool, cluster, link, find_llm(deployment.model).kv_bytes_per_token, ended)
-    return Service(parts, prefill, ended, apart.over, apart)
+    return Service(parts, prefill, ended, lambda jobs, dependent: apart.over(jobs), apart)
 
 
 def check_policy(deployment: Deployment, what: str) -> None:

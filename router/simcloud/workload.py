@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
 from router.errors import InvalidSimulation
 from router.simcloud.engine import Engine
 from router.simcloud.loop import Loop
-from router.simcloud.request import Completed, Job, Request
+from router.simcloud.request import Job, Request
 
 Lengths = Callable[[random.Random], tuple[int, int]]
 """Draws (prompt tokens, output tokens)."""
@@ -66,33 +66,39 @@ def open_loop(
 
 @dataclass(slots=True)
 class ClosedLoop:
-    """``clients`` that each ask, wait for the answer, think, and ask again, ``count`` requests in all."""
+    """``clients`` that each ask, wait for the answer, think, and ask again, until there are no more jobs.
+
+    When jobs arrive by themselves does not matter here.
+    """
 
     clients: int
     think_s: float
-    lengths: Lengths
-    count: int
-    draw: random.Random
-    max_tokens: int = 0
-    _asked: int = 0
+    jobs: Iterator[Job]
+    _engines: tuple[Engine, ...] = ()
 
-    def over(self, engines: list[Engine], loop_of: Callable[..., Loop] = Loop) -> Loop:
-        """The loop that serves them; every engine tells it what ends."""
-        loop = loop_of(engines, (), dependent=True)
-        for engine in engines:
-            engine.on_done = lambda done: self._again(loop, done)
-        for _ in range(min(self.clients, self.count)):
+    def __post_init__(self) -> None:
+        if self.clients < 1 or not 0 <= self.think_s < math.inf:
+            raise InvalidSimulation("There must be at least one client, that thinks for 0 seconds or more.")
+
+    def over(self, loop: Loop, engines: Iterable[Engine]) -> Loop:
+        """Joins a dependent loop without jobs of its own; every engine tells what ends."""
+        self._engines = tuple(engines)
+        for engine in self._engines:
+            engine.tell(lambda done: self._ask(loop, done.finished_s + self.think_s))
+        for _ in range(self.clients):
             self._ask(loop, 0.0)
         return loop
 
-    def _again(self, loop: Loop, done: Completed) -> None:
-        if self._asked < self.count:
-            self._ask(loop, done.finished_s + self.think_s)
-
     def _ask(self, loop: Loop, at_s: float) -> None:
-        job = _job(self._asked, at_s, self.lengths(self.draw), self.max_tokens)
-        self._asked += 1
-        loop.at(at_s, lambda: loop.submit(job))
+        job = next(self.jobs, None)
+        if job is not None:
+            asked = job.arriving(at_s)
+            loop.at(at_s, lambda: self._send(loop, asked))
+
+    def _send(self, loop: Loop, job: Job) -> None:
+        loop.submit(job)
+        if not any(engine.fits(job.request) for engine in self._engines):  # refused at once: ask the next
+            self._ask(loop, job.request.arrived_s + self.think_s)
 
 
 def _job(number: int, at_s: float, lengths: tuple[int, int], max_tokens: int) -> Job:

@@ -88,7 +88,7 @@ async def test_out_of_the_box_the_cloud_is_simulated_and_says_so(paths: Paths) -
 
 async def test_answers_are_recorded_with_what_the_cloud_would_have_cost(paths: Paths) -> None:
     routing = Routing(Settings(cloud=CloudSettings("openai")), paths)
-    number = routing.record(ended("In Paris."))
+    number = routing.keep(ended("In Paris."))
     await routing.close()
     with Ledger(paths.ledger) as ledger:
         entry = ledger.entry(number)
@@ -100,13 +100,13 @@ async def test_answers_are_recorded_with_what_the_cloud_would_have_cost(paths: P
 
 async def test_texts_are_recorded_only_by_choice_and_nothing_incognito(paths: Paths) -> None:
     routing = Routing(Settings(routing=RoutingSettings(keep_text=True)), paths)
-    number = routing.record(ended("In Paris."))
+    number = routing.keep(ended("In Paris."))
     await routing.close()
     with Ledger(paths.ledger) as ledger:
         assert ledger.entry(number).answer == "In Paris."
     paths.ledger.unlink()
     silent = Routing(Settings(), paths, keeps=False)
-    assert silent.record(ended("In Paris.")) == ""
+    assert silent.keep(ended("In Paris.")) == ""
     await silent.close()
     assert not paths.ledger.exists()
 

@@ -59,3 +59,18 @@ class Out:
 
     def stream(self, call: Call) -> AsyncGenerator[Event, None]:
         return self.backend.stream(call.request)
+
+
+@dataclass
+class Written:
+    """A book; ``troubles`` are told one at each answer."""
+
+    troubles: list[str] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+
+    def keep(self, call: Call) -> str:
+        self.calls.append(call)
+        return "7f3"
+
+    def trouble(self) -> str:
+        return self.troubles.pop(0) if self.troubles else ""

@@ -30,13 +30,14 @@ from router.request import (
     HandedOff,
     Judged,
     Message,
+    Notice,
     Recorded,
     ResponseFormat,
     Routed,
     Validated,
 )
 from router.scripted import ScriptedBackend
-from tests.router.elsewhere import UNSURE, Choosing, Out
+from tests.router.elsewhere import UNSURE, Choosing, Out, Written
 
 ASKED = ChatRequest((Message("user", "why?"),))
 AUTO = Turn("auto")
@@ -48,9 +49,9 @@ async def answer(
     choosing: Choosing,
     request: ChatRequest = ASKED,
     check: Callable[[Call], tuple[Verdict, ...]] | None = None,
-    record: Callable[[Call], str] | None = None,
+    book: Written | None = None,
 ) -> list[Event]:
-    dispatch = Dispatch(local, None, lambda: Elsewhere(choosing, out), check, record)
+    dispatch = Dispatch(local, None, lambda: Elsewhere(choosing, out), check, book)
     return [event async for event in dispatch.stream(request, AUTO)]
 
 
@@ -151,33 +152,29 @@ async def test_every_request_ends_once_and_goes_in_no_circle(
 
 
 async def test_an_answer_is_checked_and_recorded_before_its_end() -> None:
-    verdict, kept = Verdict("facts", False, "It is Rome."), []
+    verdict, book = Verdict("facts", False, "It is Rome."), Written()
+    local = ScriptedBackend(["Paris"])
+    events = await answer(local, Out(), Choosing(), check=lambda call: (verdict,), book=book)
+    assert events[-3:-1] == [Validated((verdict,)), Recorded("7f3")]
+    (call,) = book.calls
+    assert (call.text, call.verdicts, call.route) == ("Paris", (verdict,), "local")
 
-    def record(call: Call) -> str:
-        kept.append((call.text, call.verdicts, call.route))
-        return "7f"
 
-    events = await answer(
-        ScriptedBackend(["Paris"]), Out(), Choosing(), ASKED, lambda call: (verdict,), record
-    )
-    assert events[-3:-1] == [Validated((verdict,)), Recorded("7f")]
-    assert kept == [("Paris", (verdict,), "local")]
+async def test_a_book_that_cannot_be_written_costs_a_notice_and_no_answer() -> None:
+    events = await answer(ScriptedBackend(["Paris"]), Out(), Choosing(), book=Written(["The disk is full."]))
+    assert events[-2] == Notice("Answers are not being recorded. The disk is full.")
+    assert isinstance(events[-1], Finished)
 
 
 async def test_what_failed_or_was_stopped_is_recorded_too_and_once() -> None:
-    kept: list[tuple[bool, bool]] = []
-
-    def record(call: Call) -> str:
-        kept.append((call.error is not None, call.finished is not None))
-        return ""
-
-    await answer(ScriptedBackend([ContextOverflow(9, 8)]), Out(), Choosing(leave=False), record=record)
-    dispatch = Dispatch(ScriptedBackend(["a", "b"]), record=record)
+    book = Written()
+    await answer(ScriptedBackend([ContextOverflow(9, 8)]), Out(), Choosing(leave=False), book=book)
+    dispatch = Dispatch(ScriptedBackend(["a", "b"]), book=book)
     events = dispatch.stream(ASKED)
     await anext(events)
     await anext(events)
     await events.aclose()
-    assert kept == [(True, False), (False, False)]
+    assert [(call.error is not None, call.finished) for call in book.calls] == [(True, None), (False, None)]
 
 
 @pytest.mark.parametrize("turn", [Turn("local"), Turn("auto", pinned=True), Turn("cloud", pinned=True)])

@@ -77,7 +77,9 @@ async def test_what_is_harmless_leaves_as_it_is_with_everything_resolved() -> No
 async def test_placeholders_leave_and_the_values_come_back(rule: Rule, consent: Consent) -> None:
     cloud = ScriptedBackend(["<CARD", "_1> is", " a Visa."])
     call, events = await go(route(cloud, rule, Asking(consent)), PRIVATE)
-    assert CARD not in cloud.requests[0].messages[0].content
+    told, asked = cloud.requests[0].messages
+    assert (told.role, "exactly as they are" in told.content) == ("system", True)
+    assert asked.content == "Is <CARD_1> a Visa?"
     assert said(events) == f"{CARD} is a Visa."
     assert (call.privacy_action, dict(call.privacy_found)) == ("redacted", {"card": 1})
 

@@ -15,6 +15,8 @@ from localchat.engines.process import EngineModel
 from localchat.engines.protocol import LoadOptions
 from localchat.engines.runtime import Aborted
 from localchat.engines.threads import ThreadTuner
+from localchat.engines.vote import MOST_TOKENS, MOST_VOTES
+from router.errors import InvalidRequest
 from router.request import ChatRequest, Delta, Message, ResponseFormat, Sampling
 from tests.localchat.engines.fake_runtime import FakeRuntime, generator_of
 
@@ -64,6 +66,15 @@ def test_a_grammar_binds_every_vote_and_one_letter_needs_no_decoding(count: int,
     votes = generator.vote(request, count)
     assert all(answer in set("ABCD") for answer in votes.answers)
     assert votes.decode_calls == 0
+
+
+def test_votes_are_short_and_few() -> None:
+    generator = generator_of(FakeRuntime(chatty=10_000))
+    votes = generator.vote(asked(temperature=0.0), 2)
+    assert votes.decode_calls == MOST_TOKENS - 1
+    for count in (0, MOST_VOTES + 1):
+        with pytest.raises(InvalidRequest, match=str(count)):
+            generator.vote(asked(), count)
 
 
 def test_an_answer_goes_on_from_a_prompt_that_was_voted_on() -> None:

@@ -16,7 +16,7 @@ from router.dispatch import Dispatch, Elsewhere
 from router.errors import CloudCutOff
 from router.request import CacheHit, Finished, Simulated, Usage
 from router.scripted import ScriptedBackend
-from tests.router.elsewhere import Choosing, Out
+from tests.router.elsewhere import Choosing, Out, Written
 
 DEPARTURE = Departure("simulated: llama", "1 card number", '{"card": "4111"}', '{"card": "<CARD_1>"}')
 SIMULATED = Simulated("h100", 3, 12, 0.2, "smollm2-135m")
@@ -62,7 +62,7 @@ def two_sided(make_program: Any) -> Any:
         program = make_program()
         elsewhere = Elsewhere(Pricing("cloud"), Out(*(far or ("Far away.", FAR))))
         program.session.dispatch = Dispatch(
-            ScriptedBackend(("Near.",)), None, lambda: elsewhere, record=lambda call: "7f3"
+            ScriptedBackend(("Near.",)), None, lambda: elsewhere, book=Written()
         )
         program.routing = FakeRouting()
         return program

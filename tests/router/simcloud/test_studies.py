@@ -26,7 +26,7 @@ STUDIES = [module for module in MODULES if hasattr(module, "SUMMARY")]
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """REQUESTS (or TASKS) is how many each point of a study serves; few are enough to see that it runs."""
     for module in STUDIES:
-        for constant, enough in (("REQUESTS", 20), ("TASKS", 4)):
+        for constant, enough in (("REQUESTS", 12), ("TASKS", 2)):
             if hasattr(module, constant):
                 monkeypatch.setattr(module, constant, enough)
 

@@ -46,13 +46,10 @@ def test_a_closed_loop_keeps_its_clients_busy(replicas: int) -> None:
     recorder = Recorder(1000, each=each)
     scheduler, cost = Vllm(asynchronous=False), LinearCost(0.010)
     engines = [Engine(scheduler, cost, KvPool(1001), recorder) for _ in range(replicas)]
-    clients = ClosedLoop(4, 0.005, fixed(16, 1), 40, random.Random(1))
-
-    def spread(*args: object, **named: object) -> Loop:
-        route = lambda job, found: found[job.request.id % len(found)]  # noqa: E731  # shorter than a def
-        return Loop(engines, (), route, dependent=True)
-
-    clients.over(engines, spread).run()
+    draw = random.Random(1)
+    clients = ClosedLoop(4, 0.005, open_loop(poisson(1.0, draw), fixed(16, 1), 40, draw))
+    loop = Loop(engines, (), lambda job, found: found[job.request.id % len(found)], dependent=True)
+    clients.over(loop, engines).run()
     assert len(done) == 40
     assert max(each.finished_s for each in done) == pytest.approx(10 * 0.015 - 0.005)
     assert all(each.e2e_s == pytest.approx(0.010) for each in done)
