@@ -20,6 +20,7 @@ from localchat.plain import plain
 COMMANDS = {
     "chat": "the terminal chat (also what plain `localchat` opens)",
     "ask": "one answer on standard output",
+    "cache": "the cloud's answers that were kept: list, forget, and whether keeping them pays",
     "history": "list, search, show, export and delete conversations",
     "weights": "list, pull, inspect and remove model files",
     "predict": "whether a model fits and how fast it will run, before it is loaded or fetched",

@@ -27,6 +27,11 @@ class Paths:
         return self.data / "history.db"
 
     @property
+    def answers(self) -> Path:
+        """Of the cloud, kept by the cache."""
+        return self.data / "answers.db"
+
+    @property
     def models(self) -> Path:
         return self.data / "models"
 

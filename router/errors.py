@@ -144,7 +144,14 @@ class CloudResting(CloudError):
 
 
 class CacheUnavailable(RouterError):
-    """The store of answers cannot be used. Questions go to the cloud as if there were none."""
+    """The store of answers cannot be used. Questions go to the cloud as if there were none.
+
+    ``unreadable``: no program can read it as it is, so nothing is lost by removing it.
+    """
+
+    def __init__(self, message: str, next_step: str = "", *, unreadable: bool = False) -> None:
+        super().__init__(message, next_step)
+        self.unreadable = unreadable
 
 
 class EmbedderUnavailable(RouterError):

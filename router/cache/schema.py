@@ -83,6 +83,7 @@ _NEXT_STEPS = {
     sqlite3.SQLITE_CORRUPT: _MOVE_AWAY,
     sqlite3.SQLITE_NOTADB: _MOVE_AWAY,
 }
+_UNREADABLE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _PRIMARY_CODE = 0xFF  # the low byte of an extended result code: https://www.sqlite.org/rescode.html
 
 
@@ -94,7 +95,8 @@ def plain_errors(path: Path) -> Iterator[None]:
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE
         step = _NEXT_STEPS.get(code, "Start the program again; if it stays, `localchat cache purge`.")
-        raise CacheUnavailable(f"The cache {path} cannot be used: {error}.", step) from error
+        message = f"The cache {path} cannot be used: {error}."
+        raise CacheUnavailable(message, step, unreadable=code in _UNREADABLE) from error
     except OSError as error:
         step = _NEXT_STEPS[sqlite3.SQLITE_CANTOPEN]
         raise CacheUnavailable(f"The cache {path} cannot be opened: {error.strerror}.", step) from error
@@ -144,7 +146,9 @@ def _prepare(connection: sqlite3.Connection, path: Path, writable: bool) -> None
         raise CacheUnavailable(f"{path} is a database of another program.", "Move it away.")
     if _pragma(connection, "user_version") != VERSION:
         raise CacheUnavailable(
-            f"{path} was written by another version of localchat.", "`localchat cache purge` starts anew."
+            f"{path} was written by another version of localchat.",
+            "`localchat cache purge` starts anew.",
+            unreadable=True,
         )
     for pragma in _PRAGMAS if writable else ():
         connection.execute(f"PRAGMA {pragma}")

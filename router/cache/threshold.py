@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 EPSILON = 0.02  # at most this share of hits is wrong ...
 ETA = 0.1  # ... with this much doubt about the sample
+BEGIN_SHARE = 0.2  # of the sample lies above the first threshold that is tried
 STEPS = 1000  # a threshold is a multiple of 1/1000
 ALPHA = 0.05  # how seldom a promise that holds is taken for broken
 
@@ -63,14 +64,16 @@ def hits_needed(epsilon: float = EPSILON, eta: float = ETA, wrong: int = 0) -> i
 def promise(samples: Iterable[Sample], epsilon: float = EPSILON, eta: float = ETA) -> Promise:
     """The lowest threshold found by scanning downwards and stopping at the first failure.
 
-    The scan begins where enough hits lie above for the bound to hold without an error: a
-    failure before that would say that the sample is small, nothing else. It visits steps
-    fixed beforehand, so that testing one after another needs no correction.
+    The scan begins where enough hits lie above for the bound to hold without an error, and
+    at least a fifth of the sample: among the nearest few, one wrong label would decide. Where
+    it begins depends on how many hits there are and never on which are right, and the steps
+    are fixed beforehand: so testing one after another needs no correction.
     """
     steps: dict[int, list[bool]] = {}
     for sample in samples:
         steps.setdefault(math.floor(sample.similarity * STEPS + 1e-6), []).append(sample.correct)
-    needed = hits_needed(epsilon, eta)
+    total = sum(len(step) for step in steps.values())
+    needed = max(hits_needed(epsilon, eta), math.ceil(BEGIN_SHARE * total))
     hits = wrong = 0
     best: Promise | None = None
     for step in sorted(steps, reverse=True):
@@ -80,7 +83,7 @@ def promise(samples: Iterable[Sample], epsilon: float = EPSILON, eta: float = ET
             return best or _broken(hits, wrong, epsilon, eta)
         if hits >= needed:
             best = Promise(step / STEPS, hits, wrong, epsilon, eta)
-    return best or Promise(None, hits, wrong, epsilon, eta, _too_few(hits, needed))
+    return best or Promise(None, hits, wrong, epsilon, eta, _too_few(hits, hits_needed(epsilon, eta)))
 
 
 def _holds(wrong: int, hits: int, epsilon: float, eta: float) -> bool:

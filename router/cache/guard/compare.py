@@ -15,7 +15,7 @@ from itertools import combinations
 from router.cache.guard.lexicon import lexicon
 from router.cache.guard.reading import Reading, Word, read
 
-VERSION = "words 1"
+VERSION = "words 2"
 
 REWORDED_WORDS = 7  # of so many that carry a text, some may be unknown here ...
 ORDERED_WORDS = 5  # of so many, the order may change with the wording
@@ -52,6 +52,8 @@ def tense(one: Reading, other: Reading) -> str:
 
 
 _DIRECTIONS = frozenset(lexicon().english["directions"].split())
+# "Zoom in" and "zoom out": too common in other roles to be words that carry a question.
+_PARTICLES = (("in", "out"), ("on", "off"), ("up", "down"), ("into", "out"), ("for", "against"))
 _ASK_ALIKE = (
     {"what", "explain"},
     {"explain", ""},
@@ -72,11 +74,15 @@ def question_word(one: Reading, other: Reading) -> str:
 
 
 def antonyms(one: Reading, other: Reading) -> str:
+    here, there = set(one.tokens) - set(other.tokens), set(other.tokens) - set(one.tokens)
+    for a, b in _PARTICLES:
+        if (a in here and b in there) or (b in here and a in there):
+            return f"{a} or {b}"
     mine, others = _left_over(one, other)
-    for a in mine:
-        for b in others:
-            if lexicon().are_opposite(a.text, b.text):
-                return f"{a.text} or {b.text}"
+    for word in mine:
+        for each in others:
+            if lexicon().are_opposite(word.text, each.text):
+                return f"{word.text} or {each.text}"
     return ""
 
 
@@ -212,10 +218,9 @@ def _order(one: Reading, other: Reading) -> str:
 
 def _may_turn(one: Reading, other: Reading, a: Word, b: Word, c: Word, d: Word) -> bool:
     """``a`` and ``b`` of one, which are ``c`` and ``d`` of the other: joined by "and", one of them a verb,
-
     attribute of the other ("a Python list", "a list in Python"), or moved with its preposition.
     """
-    if lexicon().is_verb(a.lemma) or lexicon().is_verb(b.lemma):
+    if lexicon().is_only_verb(a.lemma) or lexicon().is_only_verb(b.lemma):
         return True
     if frozenset((a.lemma, b.lemma)) in one.joins & other.joins:
         return True

@@ -60,9 +60,9 @@ class Lexicon:
     def is_word(self, word: str) -> bool:
         return word in self._kinds or self.lemma(word) in self._kinds
 
-    def is_verb(self, lemma: str) -> bool:
-        """Mostly a verb, or as often as anything else."""
-        return "v" in self._kinds.get(lemma, "")
+    def is_only_verb(self, lemma: str) -> bool:
+        """Never, or seldom, the name of a thing that could change places with another."""
+        return self._kinds.get(lemma, "") == "v"
 
     def lemma(self, word: str) -> str:
         """The form that a dictionary lists; ``word`` itself where none is known."""
