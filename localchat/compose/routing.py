@@ -211,7 +211,7 @@ class Routing:
             self._purse,
             self._rule,
             ask,
-            None,
+            self._cache,
             self._settings.routing.profile,
         )
 

@@ -80,6 +80,7 @@ class AnswerCache:
         self._flights = Flights()
         self._thread = ThreadPoolExecutor(1, "cache")
         self._finder: Finder | None = None
+        self._closed = False
         self._trouble: tuple[float, CacheUnavailable] | None = None
 
     async def warm(self) -> str:
@@ -249,6 +250,8 @@ class AnswerCache:
 
     def _opened(self) -> Finder:
         """Raises CacheUnavailable, and the same again for a while without trying."""
+        if self._closed:
+            raise CacheUnavailable("The cache was closed.")
         if self._finder is None:
             if self._trouble and 0 <= self._now() - self._trouble[0] < RETRY_S:
                 raise self._trouble[1]
@@ -261,6 +264,7 @@ class AnswerCache:
         return self._finder
 
     def _close(self) -> None:
+        self._closed = True
         if self._finder:
             self._finder.store.close()
             self._finder = None
@@ -277,6 +281,7 @@ def _why_exact_only(request: ChatRequest, language: str, attachments: Sequence[s
 
 
 def _log(error: CacheUnavailable) -> None:
+    """It cost nobody an answer."""
     logging.getLogger(__name__).warning("A hit was not written down: %s", error.message)
 
 

@@ -126,7 +126,8 @@ class Finder:
                 del self._partitions[partition]
 
     def warm(self) -> str:
-        """Loads the embedder; what stands against paraphrases, "" where nothing does."""
+        """Loads embedder and guards; what stands against paraphrases, "" where nothing does."""
+        self.guard.refuses("Is it ready?", "Is it ready yet?")
         try:
             self.embedder.embed("Is it ready?")
         except EmbedderUnavailable as error:

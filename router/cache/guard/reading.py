@@ -28,13 +28,9 @@ _STRAIGHT = str.maketrans("’‘“”", "''\"\"")
 _WORD = re.compile(r"@?[a-z]+(?:'[a-z]+)?")
 _NAME = re.compile(r"(?<![.?!:]\s)(?<!^)\b[A-Z][\w'-]*")
 _MARK = "@"  # before the names of ways to ask, which english.toml writes into a text
-_PREPOSITIONS = frozenset("in on at of for with by about as using between via".split())  # noqa: SIM905
 _LITERAL = "qz"  # begins no English word
 _LETTERS = str.maketrans("0123456789", "ghijklmnop")
-_ORDINARY = frozenset("I I'm I've I'd I'll".split())  # noqa: SIM905  # a list of words
-_YES_NO = frozenset(
-    "is are was were do does did can could should would will has have may must am shall might".split()  # noqa: SIM905
-)
+_ORDINARY = frozenset(("I", "I'm", "I've", "I'd", "I'll"))
 _PAST, _PRESENT, _FUTURE = "past", "present", "future"
 _TENSES = {
     "was": _PAST, "were": _PAST, "did": _PAST, "had": _PAST, "is": _PRESENT, "are": _PRESENT, "do": _PRESENT,
@@ -174,7 +170,9 @@ def _named_units(tokens: list[str]) -> list[str]:
 
 def _is_question(text: str) -> bool:
     first, second, *_ = [*_WORD.findall(text)[:2], "", ""]
-    opens = first in _YES_NO or (first in _ASKING and (first not in ("when", "where") or second in _YES_NO))
+    opens = first in _set("yes_no") or (
+        first in _ASKING and (first not in ("when", "where") or second in _set("yes_no"))
+    )
     return "?" in text or opens
 
 
@@ -196,14 +194,14 @@ def _asks(tokens: list[str], is_question: bool) -> str:
         return "what"
     if tokens[:1] == ["@explain"]:
         return "explain"
-    return "yes or no" if tokens[0] in _YES_NO else ""
+    return "yes or no" if tokens[0] in _set("yes_no") else ""
 
 
 def _words(tokens: list[str], names: set[str], bare: frozenset[str]) -> tuple[Word, ...]:
     found = []
     behind = ""
     for at, token in enumerate(tokens):
-        if token in _PREPOSITIONS or token in _set("directions"):
+        if token in _set("prepositions") or token in _set("directions"):
             behind = token
         is_bare = token in bare or token.startswith(_LITERAL)
         if not is_bare and (token in _set("light") or token.startswith(_MARK) or token in _set("negations")):
