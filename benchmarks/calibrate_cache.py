@@ -44,10 +44,6 @@ def possible_hits(data: Path) -> list[Hit]:
     return found
 
 
-<<<<<<< HEAD
-def as_json(hits: list[Hit], found: Promise) -> str:
-    samples = sorted(([round(hit.similarity, 4), int(hit.is_right)] for hit in hits), reverse=True)
-=======
 def sample_of(hits: list[Hit]) -> list[Sample]:
     """As it is written: a threshold must not change by reading it back."""
     return [Sample(round(hit.similarity, 4), hit.is_right) for hit in hits]
@@ -55,7 +51,6 @@ def sample_of(hits: list[Hit]) -> list[Sample]:
 
 def as_json(hits: list[Hit], found: Promise) -> str:
     samples = sorted(([sample.similarity, int(sample.correct)] for sample in sample_of(hits)), reverse=True)
->>>>>>> cache
     fields = {
         "data": DATA,
         "licence": LICENCE,
@@ -77,11 +72,7 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="replace what ships")
     args = parser.parse_args()
     hits = possible_hits(args.data)
-<<<<<<< HEAD
-    found = promise(Sample(hit.similarity, hit.is_right) for hit in hits)
-=======
     found = promise(sample_of(hits))
->>>>>>> cache
     print(f"{len(hits)} possible hits, {sum(not hit.is_right for hit in hits)} wrong: {found}")
     for hit in sorted(hits, key=lambda hit: -hit.similarity):
         if not hit.is_right:
