@@ -43,7 +43,10 @@ def test_a_piped_question_is_answered_and_the_conversation_goes_on(home: Path) -
     first = ask(home, "--json", "--max-tokens", "8", "Hello!", stdin=piped)
     assert (first.code, first.err) == (0, "")
     shown = json.loads(first.out)
-    assert set(shown) == {"text", "model", "route", "finish_reason", "usage", "timings", "predicted"}
+    assert {"text", "model", "route", "finish_reason", "usage", "timings", "predicted", "decision"} <= set(
+        shown
+    )
+    assert (shown["cost_usd"], shown["cache"], shown["simulated"]) == (0.0, None, None)
     assert 0 < shown["predicted"]["low"] < shown["predicted"]["high"]
     assert set(shown["usage"]) == {"prompt_tokens", "cached_tokens", "completion_tokens"}
     assert set(shown["timings"]) == {"load_s", "ttft_s", "prefill_tokens_per_s", "decode_tokens_per_s"}
