@@ -164,10 +164,11 @@ def pace(record: Record) -> None:
         reader.run()
     late = reader.late_ms()
     note = f"{late.size:,} tokens, {CLIENTS} clients, {LOAD_PER_S:g} synthetic requests/s"
-    record.row("token after its simulated time, p99", float(np.quantile(late, 0.99)), "ms", "≤ 5", note)
+    record.row("token off its simulated time, p99", float(np.quantile(abs(late), 0.99)), "ms", "≤ 5", note)
+    record.row("token after its simulated time, p99", float(np.quantile(late, 0.99)), "ms")
     record.row("token after its simulated time, p50", float(np.quantile(late, 0.5)), "ms")
     record.row("token after its simulated time, largest", float(late.max()), "ms")
-    record.row("token before its simulated time, most", float(-late.min()), "ms", "≤ 1.5")
+    record.row("token before its simulated time, most", float(-late.min()), "ms", "≤ 5")
 
 
 # -- the client's own CPU

@@ -15,6 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 
 from router.errors import CloudBusy, InvalidSimulation
 from router.simcloud.clock import SAME_MOMENT_S
@@ -35,6 +36,8 @@ LONGEST_LAG_S = 2.0
 ASK_AGAIN_S = 0.001  # of a policy that waits though there is a queue
 
 EARLY_S = 0.001
+MOST_EARLY_S = 0.004
+SEND_S = 50e-6  # of one token, on two cores of an AMD EPYC: benchmarks/bench_cloud.py
 """Timers are set so much before a token is due: those of asyncio ring up to a millisecond late
 (selectors rounds its timeout up), and the tokens of a step go out one after the other."""
 
@@ -238,11 +241,20 @@ class LiveServer:
 
     def _let_out(self) -> None:
         """Tokens that are due by now; those of one step have the same time."""
-        until_s = self.now_s + EARLY_S
-        while self._coming and self._coming[0][0] <= until_s:
-            out_s, ticket = self._coming.popleft()
-            ticket.due_s.append(out_s)
-            ticket.wake()
+        now_s = self.now_s
+        while self._coming and self._coming[0][0] - self._early_s() <= now_s:
+            step_s = self._coming[0][0]
+            while self._coming and self._coming[0][0] == step_s:
+                out_s, ticket = self._coming.popleft()
+                ticket.due_s.append(out_s)
+                ticket.wake()
+
+    def _early_s(self) -> float:
+        """How long before its time the next step's tokens are let out: their sending takes a while, one
+        after another, so that the first are as early as the last are late."""
+        step_s = self._coming[0][0]
+        count = sum(1 for _ in takewhile(lambda token: token[0] == step_s, self._coming))
+        return min(MOST_EARLY_S, EARLY_S + count * SEND_S / 2)
 
     def keep_up(self) -> None:
         """All that has begun until now has happened; a timer does the same when something begins next."""
@@ -267,7 +279,7 @@ class LiveServer:
     def _set_timer(self, now_s: float) -> None:
         """For the end of the step that runs, or the next user."""
         engine = self._parts.engine
-        next_s = self._coming[0][0] - EARLY_S if self._coming else math.inf
+        next_s = self._coming[0][0] - self._early_s() if self._coming else math.inf
         if engine.busy:
             next_s = min(
                 next_s, engine.now_s if engine.now_s > now_s + SAME_MOMENT_S else now_s + ASK_AGAIN_S
