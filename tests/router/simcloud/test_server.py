@@ -32,7 +32,7 @@ async def here() -> AsyncIterator[Running]:
 
 async def post(here: Running, path: str = "/chat/completions", **fields: Any) -> httpx.Response:
     headers = fields.pop("headers", {})
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=60) as client:
         return await client.post(here.url + path, json={"messages": HELLO, **fields}, headers=headers)
 
 
@@ -180,14 +180,14 @@ async def test_so_is_one_of_the_older_form(here: Running) -> None:
 
 
 async def test_a_body_that_is_no_request_is_refused(here: Running) -> None:
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=60) as client:
         for body in (b"", b"{", b"[]", b'"text"', b"[" * 100_000, b"\xff\xfe"):
             response = await client.post(here.url + "/chat/completions", content=body)
             assert (response.status_code, response.json()["error"]["type"]) == (400, "invalid_request_error")
 
 
 async def test_a_body_that_is_too_large_is_not_read_to_its_end(here: Running) -> None:
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=60) as client:
         response = await client.post(here.url + "/chat/completions", content=b"x" * (5 << 20))
     assert (response.status_code, response.json()["error"]["code"]) == (413, "request_too_large")
 
@@ -215,7 +215,7 @@ async def test_tools_are_refused_to_our_client_too(here: Running) -> None:
 
 
 async def test_unknown_paths_and_methods_get_an_error_object(here: Running) -> None:
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=60) as client:
         unknown = await client.get(here.url + "/embeddings")
         method = await client.get(here.url + "/chat/completions")
     assert (unknown.status_code, method.status_code) == (404, 405)
@@ -239,7 +239,7 @@ async def test_a_key_is_needed_where_one_is_set() -> None:
             assert response.status_code == status
             if status == 401:
                 assert response.json()["error"]["code"] == "invalid_api_key"
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=60) as client:
             open_ones = [(await client.get(here.root + path)).status_code for path in ("/health", "/metrics")]
             closed = [
                 (await client.get(here.root + path)).status_code for path in ("/v1/models", "/simulation")
@@ -264,7 +264,7 @@ async def test_web_pages_from_elsewhere_may_not_use_it(here: Running) -> None:
 
 
 async def test_no_token_comes_before_its_time() -> None:
-    async with running(ScriptedText(), load=20) as here, httpx.AsyncClient() as client:
+    async with running(ScriptedText(), load=20) as here, httpx.AsyncClient(timeout=60) as client:
         body = {"messages": HELLO, "stream": True, "stream_options": {"include_simulated_time": True}}
         due_s: list[float] = []
         async with client.stream("POST", here.url + "/chat/completions", json=body) as response:
@@ -330,7 +330,7 @@ async def test_many_leave_at_any_time_and_nothing_is_left() -> None:
 
 
 async def test_models_are_listed_with_who_writes(here: Running) -> None:
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=60) as client:
         listed = (await client.get(here.url + "/models")).json()
         one = (await client.get(f"{here.url}/models/{MODEL}")).json()
         none = await client.get(f"{here.url}/models/gpt-5")
@@ -341,7 +341,7 @@ async def test_models_are_listed_with_who_writes(here: Running) -> None:
 
 
 async def metrics(here: Running) -> dict[str, float]:
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=60) as client:
         lines = (await client.get(here.root + "/metrics")).text.splitlines()
     shown = [line.rpartition(" ") for line in lines if not line.startswith("#")]
     return {name.partition("{")[0]: float(value) for name, _, value in shown}
@@ -350,7 +350,7 @@ async def metrics(here: Running) -> dict[str, float]:
 async def test_metrics_move_as_load_is_turned_up(here: Running) -> None:
     before = await metrics(here)
     assert before["vllm:num_requests_running"] == 0
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=60) as client:
         changed = await client.patch(here.root + "/simulation", json={"load": 200, "seed": 3})
         assert changed.json()["load"] == 200
         await asyncio.sleep(0.5)
@@ -366,7 +366,7 @@ async def test_metrics_move_as_load_is_turned_up(here: Running) -> None:
 async def test_those_who_are_served_move_when_the_gpu_changes() -> None:
     author = Author(words=[f" {number}" for number in range(200)])
     author.gate.set()
-    async with running(author) as here, httpx.AsyncClient() as client:
+    async with running(author) as here, httpx.AsyncClient(timeout=60) as client:
         request = ChatRequest(HI.messages, Sampling(max_tokens=300))
         asking = asyncio.create_task(events_of(here.client(), request))
         await eventually(lambda: here.server.running)
@@ -394,7 +394,7 @@ UNWANTED: list[dict[str, Any]] = [
 
 
 async def test_a_change_that_cannot_be_made_changes_nothing(here: Running) -> None:
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=60) as client:
         before = (await client.get(here.root + "/simulation")).json()
         for wanted in UNWANTED:
             refused = await client.patch(here.root + "/simulation", json=wanted)

@@ -93,7 +93,7 @@ async def test_a_fault_that_passes_is_tried_again() -> None:
 
 
 async def test_one_request_can_ask_for_a_fault_of_its_own() -> None:
-    async with running() as here, httpx.AsyncClient() as client:
+    async with running() as here, httpx.AsyncClient(timeout=60) as client:
         body = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 1}
         for fault, status in (("429:7", 429), ("", 200), ("none", 200), ("what", 400)):
             headers = {"x-localchat-fault": fault}
@@ -105,7 +105,7 @@ async def test_one_request_can_ask_for_a_fault_of_its_own() -> None:
 
 @pytest.mark.parametrize("kind", ["cut", "malformed"])
 async def test_an_answer_that_is_not_streamed_is_spoilt_too(kind: str) -> None:
-    async with running(fault=kind) as here, httpx.AsyncClient() as client:
+    async with running(fault=kind) as here, httpx.AsyncClient(timeout=60) as client:
         asking = client.post(
             here.url + "/chat/completions", json={"messages": [{"role": "user", "content": "a"}]}
         )
