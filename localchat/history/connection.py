@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from localchat.errors import HistoryError
-from localchat.history.schema import open_store
+from localchat.history.schema import KIND
+from router.sqlite_file import Newer, NotOurs, open_file, primary_code
 
 Bound = str | float | None
 Parameters = Sequence[Bound] | Mapping[str, Bound]
@@ -30,7 +31,8 @@ _NEXT_STEPS = {
     sqlite3.SQLITE_CORRUPT: "It was left untouched: copy it, try `sqlite3 FILE .recover`, or move it away.",
     sqlite3.SQLITE_NOTADB: "It was left untouched: move it away, or choose another file.",
 }
-_PRIMARY_CODE = 0xFF  # the low byte of an extended result code: https://www.sqlite.org/rescode.html
+
+OTHERWISE = "Start the program again; if it stays, move the file away."
 
 
 @contextmanager
@@ -39,9 +41,18 @@ def plain_errors(path: Path | None) -> Iterator[None]:
     place = f"in {path}" if path else "kept in memory"
     try:
         yield
+    except NotOurs:
+        raise HistoryError(f"{path} is a database of another program.", "Choose another file.") from None
+    except Newer as error:
+        raise HistoryError(
+            f"{path} was written by a newer localchat (store version {error.version}; "
+            f"this one reads up to {len(KIND.migrations)}).",
+            "Update localchat, or choose another file.",
+        ) from None
     except sqlite3.Error as error:
-        code = getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE
-        step = _NEXT_STEPS.get(code, "Start the program again; if it stays, move the file away.")
+        step = _NEXT_STEPS.get(
+            primary_code(error), "Start the program again; if it stays, move the file away."
+        )
         raise HistoryError(f"The history {place} cannot be used: {error}.", step) from error
     except OSError as error:
         step = _NEXT_STEPS[sqlite3.SQLITE_CANTOPEN]
@@ -55,7 +66,7 @@ class Connection:
         self._path = path
         self._lock = threading.Lock()
         with plain_errors(path):
-            self._sqlite = open_store(path)
+            self._sqlite = open_file(path, KIND)
 
     def close(self) -> None:
         with self._lock, plain_errors(self._path):

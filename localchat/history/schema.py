@@ -1,24 +1,12 @@
-"""How the store is laid out on disk, opened, and brought up to date.
+"""How the store is laid out on disk.
 
-Owns the file's permissions, the schema and its migrations. Knows nothing of
-what is asked of the store, and raises what SQLite and the file system raise.
-
-A store is only written to after it has proved to be one of ours and not newer
-than this program: a corrupt or foreign file is reported, never touched.
+Owns the schema and its migrations. Knows nothing of what is asked of the store; how such a file is
+made, opened and brought up to date is :mod:`router.sqlite_file`'s business.
 """
 
 from __future__ import annotations
 
-import os
-import sqlite3
-import time
-from contextlib import suppress
-from pathlib import Path
-
-from localchat.errors import HistoryError
-
-APPLICATION_ID = 0x6C636861  # "lcha": tells our files from any other SQLite database
-BUSY_TIMEOUT_S = 5.0
+from router.sqlite_file import FileKind
 
 # Ids are AUTOINCREMENT so that one remembered by another process never comes to mean something else.
 # content and reasoning come last: columns behind them would cost a walk through their pages.
@@ -71,7 +59,6 @@ _VERSION_1 = (
         INSERT INTO message_text(rowid, content)
             SELECT new.id, new.content WHERE new.state <> 'streaming';
     END""",
-    f"PRAGMA application_id = {APPLICATION_ID}",
 )
 
 _VERSION_2 = (
@@ -84,8 +71,6 @@ _VERSION_3 = (
     "ALTER TABLE conversation ADD COLUMN pinned INTEGER NOT NULL DEFAULT 0",  # never leaves this machine
 )
 
-# In order; the store's version is how many of them it has been through. A migration only adds: a program
-# of the version before may have the store open at this moment.
 MIGRATIONS = (_VERSION_1, _VERSION_2, _VERSION_3)
 
 _PRAGMAS = (
@@ -95,88 +80,4 @@ _PRAGMAS = (
     "temp_store = MEMORY",  # sorting must not spill what was said into a temporary file
 )
 
-
-def open_store(path: Path | None) -> sqlite3.Connection:
-    """A connection to the store at ``path``, created or migrated as needed; None keeps it in memory.
-
-    Usable from any thread, one at a time. Reads a few header values only: the
-    time taken does not depend on what is stored.
-    """
-    if path is not None:
-        _make_private(path)
-    connection = sqlite3.connect(
-        path or ":memory:", timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
-    )
-    try:
-        connection.row_factory = sqlite3.Row
-        _refuse_what_is_not_ours(connection, path)
-        _configure(connection)
-        _migrate(connection)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def _make_private(path: Path) -> None:
-    """File 0600; a folder made here 0700. An existing folder may be shared: its mode is not ours."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if not path.exists():
-        with suppress(FileExistsError):  # another process was faster
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-    if not os.access(path, os.R_OK | os.W_OK):
-        raise PermissionError(0, "it is not readable and writable for you")
-    # By path: opening the file and closing it again would drop SQLite's locks on it in this process.
-    if path.is_file() and path.stat().st_mode & 0o077:
-        path.chmod(0o600)
-
-
-def _refuse_what_is_not_ours(connection: sqlite3.Connection, path: Path | None) -> None:
-    """Only reads, so that whatever the file is stays as it was."""
-    if not connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
-        return
-    if _pragma(connection, "application_id") != APPLICATION_ID:
-        raise HistoryError(f"{path} is a database of another program.", "Choose another file.")
-    version = _pragma(connection, "user_version")
-    if version > len(MIGRATIONS):
-        raise HistoryError(
-            f"{path} was written by a newer localchat (store version {version}; "
-            f"this one reads up to {len(MIGRATIONS)}).",
-            "Update localchat, or choose another file.",
-        )
-
-
-def _configure(connection: sqlite3.Connection) -> None:
-    for pragma in _PRAGMAS:
-        connection.execute(f"PRAGMA {pragma}")
-    _enter_wal(connection)
-
-
-def _enter_wal(connection: sqlite3.Connection) -> None:
-    """Switching a new file to WAL does not wait for other processes as all else does: wait here."""
-    deadline = time.monotonic() + BUSY_TIMEOUT_S
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-            return
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
-                raise
-            time.sleep(0.01)
-
-
-def _migrate(connection: sqlite3.Connection) -> None:
-    """All missing steps in one transaction: the store is at its old version or at the new one."""
-    if _pragma(connection, "user_version") == len(MIGRATIONS):
-        return
-    connection.execute("BEGIN IMMEDIATE")
-    # Read again: another process may have migrated while this one waited for its turn.
-    for step in MIGRATIONS[_pragma(connection, "user_version") :]:
-        for statement in step:
-            connection.execute(statement)
-    connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
-    connection.execute("COMMIT")
-
-
-def _pragma(connection: sqlite3.Connection, name: str) -> int:
-    return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
+KIND = FileKind(0x6C636861, MIGRATIONS, _PRAGMAS, busy_timeout_s=5.0)  # "lcha"

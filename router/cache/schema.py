@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from router.errors import CacheUnavailable
+from router.sqlite_file import is_empty, make_private, pragma, primary_code
 
 APPLICATION_ID = 0x6C636163  # "lcac": tells our files from any other SQLite database
 VERSION = 1
@@ -84,7 +85,6 @@ _NEXT_STEPS = {
     sqlite3.SQLITE_NOTADB: _MOVE_AWAY,
 }
 _UNREADABLE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-_PRIMARY_CODE = 0xFF  # the low byte of an extended result code: https://www.sqlite.org/rescode.html
 
 
 @contextmanager
@@ -93,7 +93,7 @@ def plain_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        code = getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE
+        code = primary_code(error)
         step = _NEXT_STEPS.get(code, "Start the program again; if it stays, `localchat cache purge`.")
         message = f"The cache {path} cannot be used: {error}."
         raise CacheUnavailable(message, step, unreadable=code in _UNREADABLE) from error
@@ -127,48 +127,35 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def _make_private(path: Path) -> bool:
-    """File 0600, a folder made here 0700; whether the file can be written."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if not path.exists():
-        with suppress(FileExistsError):  # another process was faster
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-    if not os.access(path, os.W_OK) or not os.access(path.parent, os.W_OK):
+    """Whether the file can be written; SQLite writes beside it, too."""
+    if path.exists() and not os.access(path, os.W_OK):
         return False
-    if path.stat().st_mode & 0o077:
-        path.chmod(0o600)
-    return True
+    make_private(path)
+    return os.access(path.parent, os.W_OK)
 
 
 def _prepare(connection: sqlite3.Connection, path: Path, writable: bool) -> None:
-    if _is_empty(connection) and writable:
+    if is_empty(connection) and writable:
         _create(connection)
-    if _pragma(connection, "application_id") != APPLICATION_ID:
+    if pragma(connection, "application_id") != APPLICATION_ID:
         raise CacheUnavailable(f"{path} is a database of another program.", "Move it away.")
-    if _pragma(connection, "user_version") != VERSION:
+    if pragma(connection, "user_version") != VERSION:
         raise CacheUnavailable(
             f"{path} was written by another version of localchat.",
             "`localchat cache purge` starts anew.",
             unreadable=True,
         )
-    for pragma in _PRAGMAS if writable else ():
-        connection.execute(f"PRAGMA {pragma}")
+    for setting in _PRAGMAS if writable else ():
+        connection.execute(f"PRAGMA {setting}")
 
 
 def _create(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("BEGIN IMMEDIATE")
-    if _is_empty(connection):  # else another process has made it between our look and our lock
+    if is_empty(connection):  # else another process has made it between our look and our lock
         for statement in _TABLES:
             connection.execute(statement)
     connection.execute("COMMIT")
-
-
-def _is_empty(connection: sqlite3.Connection) -> bool:
-    return connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is None
-
-
-def _pragma(connection: sqlite3.Connection, name: str) -> int:
-    return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
 
 
 def remove_files(path: Path) -> None:

@@ -192,7 +192,7 @@ class Ledger:
         if not self._path.exists():
             return []
         with plain_errors(self._path), closing(open_ledger(self._path)) as connection:
-            return connection.execute(sql, parameters).fetchall()
+            return [tuple(row) for row in connection.execute(sql, parameters)]
 
 
 def _insert(connection: sqlite3.Connection, batch: list[Entry | tuple[str, Label]]) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from localchat.errors import HistoryError
-from localchat.history import History, schema
+from localchat.history import History
+from localchat.history import connection as connection_module
 
 
 def test_only_its_owner_can_read_it(tmp_path: Path) -> None:
@@ -61,8 +63,9 @@ def test_a_long_thread_can_be_read_and_deleted(tmp_path: Path) -> None:
 
 def store_of_version_1(path: Path) -> None:
     connection = sqlite3.connect(path)
-    for statement in schema.MIGRATIONS[0]:
+    for statement in connection_module.KIND.migrations[0]:
         connection.execute(statement)
+    connection.execute(f"PRAGMA application_id = {connection_module.KIND.application_id}")
     connection.executescript("""
         INSERT INTO conversation VALUES (1, 'Old', 1.0, 2.0, 2, 2, 'Be brief.');
         INSERT INTO message VALUES (1, 1, NULL, 'user', 'done', '', 1.0, 1.0, NULL, NULL, 'question', '');
@@ -93,7 +96,8 @@ def test_a_migration_that_fails_leaves_the_old_version(
     path = tmp_path / "h.db"
     store_of_version_1(path)
     with monkeypatch.context() as patched:
-        patched.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, ("CREATE TABLE message(id)",)))
+        migrations = (*connection_module.KIND.migrations, ("CREATE TABLE message(id)",))
+        patched.setattr(connection_module, "KIND", replace(connection_module.KIND, migrations=migrations))
         with pytest.raises(HistoryError, match="already exists"):
             History(path)
     connection = sqlite3.connect(path)
@@ -197,7 +201,8 @@ def test_a_full_disk_loses_nothing_that_was_saved(tmp_path: Path) -> None:
 
 
 def test_a_locked_store_is_an_error_that_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schema, "BUSY_TIMEOUT_S", 0.01)
+    kind = replace(connection_module.KIND, busy_timeout_s=0.01)
+    monkeypatch.setattr(connection_module, "KIND", kind)
     with History(tmp_path / "h.db") as history:
         other = sqlite3.connect(tmp_path / "h.db", isolation_level=None)
         other.execute("BEGIN IMMEDIATE")

@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -91,7 +92,7 @@ def test_a_killed_program_loses_at_most_what_was_not_acknowledged(tmp_path: Path
 def test_a_locked_file_holds_nobody_up_and_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ledger_file, "BUSY_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(ledger_file, "KIND", replace(ledger_file.KIND, busy_timeout_s=0.05))
     with Ledger(tmp_path / "ledger.db") as ledger:
         ledger.record(plain(0))
         assert ledger.flush()
