@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from benchmarks.difficulty_fit import Labelled, Training, folds, platt, train
@@ -19,6 +19,7 @@ from router.question import features
 gains = st.lists(st.sampled_from([-1.0, 0.0, 0.0, 1.0, 1.0]), min_size=2, max_size=60)
 
 
+@settings(deadline=None)
 @given(gains, st.randoms())
 def test_recovery_runs_from_nothing_to_all_and_no_order_beats_the_right_one(
     gain: list[float], draw: random.Random
@@ -32,6 +33,7 @@ def test_recovery_runs_from_nothing_to_all_and_no_order_beats_the_right_one(
     assert cpt(added, added) <= cpt(scores, added) + 1e-9
 
 
+@settings(deadline=None)
 @given(gains)
 def test_without_an_order_half_is_recovered(gain: list[float]) -> None:
     added = np.array(gain)
@@ -39,6 +41,7 @@ def test_without_an_order_half_is_recovered(gain: list[float]) -> None:
     assert apgr(np.zeros(len(gain)), added) == pytest.approx(0.5)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.floats(-5, 5), st.booleans()), min_size=2, max_size=40))
 def test_auroc_is_symmetric(points: list[tuple[float, bool]]) -> None:
     scores, positive = np.array([s for s, _ in points]), np.array([p for _, p in points])
@@ -55,6 +58,7 @@ def test_an_interval_holds_what_it_is_of() -> None:
     assert low < apgr(scores, gain) < high
 
 
+@settings(deadline=None)
 @given(st.integers(5, 200), st.integers(0, 9))
 def test_folds_test_each_once_on_what_was_not_learned(count: int, seed: int) -> None:
     pairs = folds(count, seed=seed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from router.budget import Budget, Purse, dollars, most_prompt_tokens, worst_cost_usd
@@ -16,6 +16,7 @@ steps = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(steps, st.none() | st.floats(0, 5), st.none() | st.floats(0, 5))
 def test_no_order_of_requests_spends_more_than_a_limit(
     steps: list[tuple[str, float, float | None, bool]], day: float | None, conversation: float | None
@@ -62,6 +63,7 @@ def test_the_limit_itself_may_be_spent_and_zero_is_a_limit() -> None:
     assert Budget(day_usd=0.0).objection(0.0) == ""
 
 
+@settings(deadline=None)
 @given(st.lists(st.builds(Message, st.just("user"), st.text(max_size=50)), max_size=5))
 def test_a_prompt_has_no_more_tokens_than_bytes(messages: list[Message]) -> None:
     most = most_prompt_tokens(messages)

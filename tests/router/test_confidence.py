@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from router.confidence import (
@@ -34,6 +34,7 @@ SURE, DOUBTFUL = TokenScore(-0.01, 9.0, 0.05), TokenScore(-2.5, 0.1, 4.0)
 scores_ = st.builds(TokenScore, st.floats(-20, 0), st.floats(0, 30), st.floats(0, 11), st.booleans())
 
 
+@settings(deadline=None)
 @given(st.lists(scores_, max_size=40), st.text(max_size=40), st.sampled_from([MODEL, "another"]))
 def test_any_beginning_is_judged(scores: list[TokenScore], text: str, model: str) -> None:
     judged = judge(scores, text, model)
@@ -42,6 +43,7 @@ def test_any_beginning_is_judged(scores: list[TokenScore], text: str, model: str
     assert judged.calibrated == (model == MODEL)
 
 
+@settings(deadline=None)
 @given(st.lists(scores_, min_size=1, max_size=40), st.lists(scores_, max_size=5))
 def test_forced_tokens_say_nothing(scores: list[TokenScore], forced: list[TokenScore]) -> None:
     with_forced = [*scores, *(TokenScore(s.logprob, s.margin, s.entropy, True) for s in forced)]
@@ -58,6 +60,7 @@ def test_doubtful_tokens_are_likelier_wrong_and_the_plain_rule_agrees(count: int
 MODELS = st.sampled_from([MODEL, "qwen2.5-coder-1.5b-instruct", "another"])
 
 
+@settings(deadline=None)
 @given(st.lists(scores_, min_size=1, max_size=32), MODELS)
 def test_surer_tokens_never_make_an_answer_likelier_wrong(scores: list[TokenScore], model: str) -> None:
     surer = [TokenScore(s.logprob / 2, s.margin + 1, s.entropy / 2, s.forced) for s in scores]
@@ -79,6 +82,7 @@ def test_features_of_no_length_bias() -> None:
     assert measured([SURE], "I'm sorry, I cannot say")[-1] == 1.0
 
 
+@settings(deadline=None)
 @given(st.floats(1e-6, 1.0), st.floats(1e-6, 1.0))
 def test_a_hand_off_pays_for_itself(cost: float, worth: float) -> None:
     threshold = threshold_for(cost, worth)
@@ -95,6 +99,7 @@ def test_agreement_looks_past_case_and_marks() -> None:
     assert agreement([]) == 0.0
 
 
+@settings(deadline=None)
 @given(st.lists(scores_, max_size=3), st.integers(1, 8), st.data())
 def test_more_agreement_is_never_less_confidence(
     scores: list[TokenScore], votes: int, data: st.DataObject
@@ -124,6 +129,7 @@ def deltas(score: TokenScore, sizes: Sequence[int]) -> list[Event]:
     return [Delta(f"{at} ", scores=(score,) * size) for at, size in enumerate(sizes)]
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 9), max_size=30), st.booleans())
 def test_an_answer_is_shown_whole_and_in_order_or_not_at_all(sizes: list[int], sure: bool) -> None:
     gate, events = by_mean(), [*deltas(SURE if sure else DOUBTFUL, sizes), Finished("stop")]
@@ -138,6 +144,7 @@ def test_an_answer_is_shown_whole_and_in_order_or_not_at_all(sizes: list[int], s
         assert isinstance(passed[0], Judged) or not sum(sizes)
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(1, 9), min_size=20, max_size=40), st.sampled_from([SURE, DOUBTFUL]))
 def test_it_waits_for_enough_tokens_and_no_longer(sizes: list[int], score: TokenScore) -> None:
     gate, events = by_mean(), deltas(score, sizes)
@@ -183,11 +190,13 @@ def labels(count: int, slope: float, offset: float, seed: int = 0) -> list[Label
     return [Label(probability(x), drawn.random() < probability(slope * x + offset)) for x in points]
 
 
+@settings(deadline=None)
 @given(st.lists(st.builds(Label, st.floats(0.0, 1.0), st.booleans()), max_size=LEAST_LABELS - 1))
 def test_few_verdicts_change_nothing(few: list[Label]) -> None:
     assert recalibrated(few) == Calibration()
 
 
+@settings(deadline=None)
 @given(st.lists(st.builds(Label, st.floats(0.0, 1.0), st.booleans()), min_size=60, max_size=90))
 def test_any_verdicts_give_a_finite_line_that_never_falls(many: list[Label]) -> None:
     line = recalibrated(many)
@@ -209,6 +218,7 @@ def test_more_verdicts_of_wrong_raise_the_chance() -> None:
     assert judge([SURE] * 16, "", MODEL, calibration=warned).p_wrong > plain
 
 
+@settings(deadline=None)
 @given(st.floats(0, 1))
 def test_log_odds_and_probability_are_inverse(chance: float) -> None:
     assert probability(log_odds(chance)) == pytest.approx(chance, abs=1.1e-4)

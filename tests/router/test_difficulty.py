@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from router.difficulty import difficulty
@@ -70,6 +70,7 @@ def test_nothing_of_the_held_out_prompts_was_learned_from() -> None:
     assert not train & held_out
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_any_text_has_a_probability(text: str) -> None:
     chance = difficulty(text)
@@ -77,6 +78,7 @@ def test_any_text_has_a_probability(text: str) -> None:
     assert chance == difficulty(text)
 
 
+@settings(deadline=None)
 @given(st.text(max_size=300))
 def test_features_are_bounded_and_each_bucket_comes_once(text: str) -> None:
     found = features(text)
@@ -87,6 +89,7 @@ def test_features_are_bounded_and_each_bucket_comes_once(text: str) -> None:
     assert np.isfinite(found.counts).all()
 
 
+@settings(deadline=None)
 @given(st.text(max_size=50), st.integers(0, 10_000))
 def test_the_middle_of_a_long_text_is_not_read(middle: str, filler: int) -> None:
     ends = "a" * READ_CHARACTERS, "b" * READ_AT_END

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from router.budget import Budget
@@ -58,6 +58,7 @@ def sent(decision: Decision) -> bool:
     return decision.route == "cloud" and not decision.refusal
 
 
+@settings(deadline=None)
 @given(asks, locals_, st.none() | clouds, budgets, modes, limits_)
 def test_every_case_has_a_reasoned_decision(
     asked: Asked, local: Side, cloud: Side | None, budget: Budget, mode: Mode, limits: Limits
@@ -73,6 +74,7 @@ def test_every_case_has_a_reasoned_decision(
         assert decision.refusal
 
 
+@settings(deadline=None)
 @given(asks, locals_, st.none() | clouds, budgets, limits_)
 def test_mode_local_never_sends(
     asked: Asked, local: Side, cloud: Side | None, budget: Budget, limits: Limits
@@ -80,6 +82,7 @@ def test_mode_local_never_sends(
     assert decide(asked, local, cloud, budget, "local", limits).route == "local"
 
 
+@settings(deadline=None)
 @given(asks, locals_, clouds, budgets, modes, limits_)
 def test_what_is_pinned_or_private_never_leaves(
     asked: Asked, local: Side, cloud: Side, budget: Budget, mode: Mode, limits: Limits
@@ -88,6 +91,7 @@ def test_what_is_pinned_or_private_never_leaves(
         assert decide(kept, local, cloud, budget, mode, limits).route == "local"
 
 
+@settings(deadline=None)
 @given(asks, locals_, clouds, budgets, modes, limits_)
 def test_money_is_never_exceeded(
     asked: Asked, local: Side, cloud: Side, budget: Budget, mode: Mode, limits: Limits
@@ -104,6 +108,7 @@ def test_money_is_never_exceeded(
         assert limit is None or spent + cloud.worst_cost_usd <= limit + 1e-6
 
 
+@settings(deadline=None)
 @given(asks, locals_, clouds, budgets, modes, limits_, st.floats(0, 1))
 def test_a_harder_question_never_comes_back(
     asked: Asked, local: Side, cloud: Side, budget: Budget, mode: Mode, limits: Limits, more: float
@@ -113,6 +118,7 @@ def test_a_harder_question_never_comes_back(
         assert sent(decide(harder, local, cloud, budget, mode, limits))
 
 
+@settings(deadline=None)
 @given(asks, locals_, clouds, budgets, modes, limits_, amounts)
 def test_more_money_never_keeps_a_request_here(
     asked: Asked, local: Side, cloud: Side, budget: Budget, mode: Mode, limits: Limits, more: float
@@ -122,6 +128,7 @@ def test_more_money_never_keeps_a_request_here(
         assert sent(decide(asked, local, cloud, richer, mode, limits))
 
 
+@settings(deadline=None)
 @given(asks, locals_, clouds, budgets, modes, limits_)
 def test_nothing_goes_where_it_does_not_fit(
     asked: Asked, local: Side, cloud: Side, budget: Budget, mode: Mode, limits: Limits
@@ -135,6 +142,7 @@ def test_nothing_goes_where_it_does_not_fit(
         assert side.prompt_tokens + asked.reserved_tokens + limits.margin_tokens <= side.window_tokens
 
 
+@settings(deadline=None)
 @given(asks, locals_, clouds, budgets, limits_)
 def test_auto_refuses_only_what_nobody_may_answer(
     asked: Asked, local: Side, cloud: Side, budget: Budget, limits: Limits
@@ -143,6 +151,7 @@ def test_auto_refuses_only_what_nobody_may_answer(
         assert decide(asked, local, cloud, budget, "local", limits).refusal
 
 
+@settings(deadline=None)
 @given(asks, locals_, st.none() | clouds, budgets, modes, limits_)
 def test_only_what_may_be_sent_may_be_handed_off(
     asked: Asked, local: Side, cloud: Side | None, budget: Budget, mode: Mode, limits: Limits
@@ -155,6 +164,7 @@ def test_only_what_may_be_sent_may_be_handed_off(
         assert sent(decide(certain, local, cloud, budget, "auto", dear))
 
 
+@settings(deadline=None)
 @given(st.floats(0, 1), st.floats(0, 1))
 def test_a_conversation_in_the_cloud_stays_more_easily_than_it_goes(hard: float, easy: float) -> None:
     limits = Limits(hard=max(hard, easy), easy=min(hard, easy))

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from localchat.engines.generate import Generator
@@ -33,6 +33,7 @@ def plain(generator: Generator, request: ChatRequest) -> tuple[str, int]:
     return "".join(delta.text for delta in deltas), sum(len(delta.scores) for delta in deltas)
 
 
+@settings(max_examples=50, deadline=None)
 @given(
     st.integers(1, 5),
     st.sampled_from([0.0, 0.7, 1.5]),
@@ -59,6 +60,7 @@ def test_each_vote_is_the_answer_of_its_seed(
     assert runtime.open_branches == 0
 
 
+@settings(max_examples=30, deadline=None)
 @given(st.integers(1, 5), st.integers(0, 99))
 def test_a_grammar_binds_every_vote_and_one_letter_needs_no_decoding(count: int, seed: int) -> None:
     generator = generator_of(FakeRuntime())
