@@ -6,7 +6,7 @@ import unicodedata
 from dataclasses import fields, replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from router.cache.key import CacheTarget, Key, key_of, normalised
@@ -78,6 +78,7 @@ def test_the_last_text_is_no_part_of_the_partition() -> None:
     assert key(other).exact != key().exact
 
 
+@settings(deadline=None)
 @given(st.text(), st.text())
 def test_parts_never_run_into_one_another(one: str, other: str) -> None:
     first = key(replace(REQUEST, messages=(Message("system", one + other), LAST)))
@@ -86,6 +87,7 @@ def test_parts_never_run_into_one_another(one: str, other: str) -> None:
     assert first.partition != second.partition
 
 
+@settings(deadline=None)
 @given(st.text(alphabet=st.characters(exclude_characters="`")))
 def test_white_space_and_composition_do_not_matter_in_prose(text: str) -> None:
     prose = " ".join(text.split())

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from router.cache.threshold import (
@@ -41,6 +41,7 @@ def test_known_values_of_the_beta_distribution(x: float, a: float, b: float, exp
     assert actual == pytest.approx(expected, abs=1e-6)
 
 
+@settings(deadline=None)
 @given(wrong=st.integers(0, 40), right=st.integers(1, 400), eta=st.sampled_from([0.05, 0.1, 0.2]))
 def test_at_the_bound_so_few_errors_have_exactly_the_doubt_that_is_allowed(
     wrong: int, right: int, eta: float
@@ -52,6 +53,7 @@ def test_at_the_bound_so_few_errors_have_exactly_the_doubt_that_is_allowed(
     assert seen == pytest.approx(eta, rel=1e-6)
 
 
+@settings(deadline=None)
 @given(wrong=st.integers(0, 20), right=st.integers(0, 200))
 def test_another_error_raises_the_bound_and_another_right_hit_lowers_it(wrong: int, right: int) -> None:
     hits = wrong + right
@@ -82,6 +84,7 @@ def test_a_sample_whose_best_hits_are_wrong_promises_nothing() -> None:
     assert found.wrong == 10
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.floats(0.5, 1.0), st.booleans()), max_size=400))
 def test_what_is_promised_holds_in_the_sample(pairs: list[tuple[float, bool]]) -> None:
     samples = [Sample(similarity, correct) for similarity, correct in pairs]

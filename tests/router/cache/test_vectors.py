@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from router.cache.vectors import FIRST_ROWS, Vectors
@@ -16,6 +16,7 @@ def filled(count: int) -> Vectors:
     return vectors
 
 
+@settings(deadline=None)
 @given(count=st.integers(0, 700), wanted=st.integers(1, 6), asked=st.integers(1, 900))
 def test_the_nearest_are_those_of_the_full_comparison(count: int, wanted: int, asked: int) -> None:
     vectors = filled(count)
@@ -25,6 +26,20 @@ def test_the_nearest_are_those_of_the_full_comparison(count: int, wanted: int, a
     found = vectors.nearest(direction(str(asked)), wanted)
     assert np.allclose([score for _, score in found], expected, atol=1e-5)
     assert all(abs(cosines[entry] - score) < 1e-5 for entry, score in found)
+
+
+@settings(deadline=None)
+@given(least=st.floats(-1, 1), near=st.floats(0, 1), count=st.integers(1, 400))
+def test_no_row_that_reaches_the_threshold_is_passed_over(least: float, near: float, count: int) -> None:
+    """Reading most rows to a third only must not lose one."""
+    vectors = filled(count)
+    mixed = near * direction("1") + (1 - near) * direction("other")
+    asked = np.asarray(mixed / np.linalg.norm(mixed), dtype=np.float32)
+    cosines = {n: float(direction(str(n)) @ asked) for n in range(1, count + 1)}
+
+    found = {entry for entry, _ in vectors.nearest(asked, count, least)}
+    assert {n for n, cosine in cosines.items() if cosine > least + 1e-4} <= found
+    assert all(cosines[n] > least - 1e-4 for n in found)
 
 
 def test_growth_keeps_what_was_there() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from router.cache.worth import worth
@@ -33,6 +33,7 @@ def test_96_percent_hits_without_an_error_pay() -> None:
     assert found.pays
 
 
+@settings(deadline=None)
 @given(hit=st.floats(0.01, 1), call=st.floats(1e-5, 1), wrong=st.floats(1e-5, 100))
 def test_at_the_largest_wrong_rate_nothing_is_won_or_lost(hit: float, call: float, wrong: float) -> None:
     at = worth(calls=10, hit_rate=hit, wrong_rate=0, call_cost_usd=call, wrong_cost_usd=wrong).most_wrong_rate
