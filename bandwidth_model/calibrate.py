@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from bandwidth_model.attention_cost import seconds
-from bandwidth_model.measured import CacheSpeed, Calibration
+from bandwidth_model.measured import Calibration
 from bandwidth_model.own_runs import OwnRun
 from bandwidth_model.predict import BATCH_TOKENS
 from bandwidth_model.rates import Rates
@@ -102,7 +102,7 @@ def prompt_of(shape: ModelShape, tokens: int, start: float, seconds: float) -> P
     )
 
 
-def fit(runs: Iterable[Run], threads: int, cache: CacheSpeed | None = None) -> Calibration:
+def fit(runs: Iterable[Run], threads: int) -> Calibration:
     """The calibration for ``threads``. Raises ValueError when no run used them."""
     mine = [run for run in runs if run.threads == threads]
     if not mine:
@@ -125,7 +125,6 @@ def fit(runs: Iterable[Run], threads: int, cache: CacheSpeed | None = None) -> C
         attention_flops_per_s=_rate(prompts.get("attention")),
         low=LOW,
         high=HIGH,
-        cache=cache,
     )
 
 

@@ -53,7 +53,6 @@ class Calibration:
     prefill_flops_per_s: float
     low: float
     high: float
-    cache: CacheSpeed | None = None
     vocabulary_s: float = 0.0
     attention: Mapping[str, float] = field(default_factory=dict)
     attention_flops_per_s: float = inf

@@ -259,7 +259,7 @@ def calibrated_rates(calibration: Calibration, *, name: str = THIS_MACHINE) -> R
         prefill_low=calibration.prefill_low,
         prefill_high=calibration.prefill_high,
         threads=calibration.threads,
-        cache=calibration.cache,
+        # No cache: an engine computes more slowly than one reads, and its own streams were measured.
         vocabulary_s=calibration.vocabulary_s,
         attention_flops_per_s=calibration.attention_flops_per_s,
         prefill_by_quantization=calibration.prefill_by_quantization,

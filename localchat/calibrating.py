@@ -50,6 +50,7 @@ SMALL = Geometry(layers=1, hidden=256, feed_forward=256, heads=4, kv_heads=1)
 QUANTIZATIONS = ("Q4_0", "Q4_1", "Q5_0", "Q8_0", "Q4_K", "Q5_K", "Q6_K", "F16")
 
 MEASURING_S = 34.0  # of bursts; making files, loading and filling caches come on top
+ENOUGH_S = 55.0  # with these: no round begins later
 LEAST_ROUNDS, PROMPT_ROUNDS = 3, 1
 SHALLOW_BURSTS = 5  # before the cache is filled, which takes seconds
 BURST_TOKENS = 6
@@ -92,12 +93,13 @@ async def measure_all(
 ) -> AsyncGenerator[Burst, None]:
     """Measure every subject. Raises RouterError when the engine fails, OSError when the disk is full."""
     os.makedirs(scratch, exist_ok=True)
+    ends_s = time.monotonic() + ENOUGH_S
     with TemporaryDirectory(dir=scratch, prefix="calibrate-") as folder:
         subjects = _subjects(default, Path(folder))
         together = available_bytes() > NEEDED_BYTES
         groups = [subjects] if together else [[subject] for subject in subjects]
         for group in groups:
-            async for burst in _rounds(group, thread_counts, MEASURING_S / len(groups)):
+            async for burst in _rounds(group, thread_counts, MEASURING_S / len(groups), ends_s):
                 yield burst
 
 
@@ -119,7 +121,7 @@ def _attending(folder: Path, g: Geometry) -> Subject:
 
 
 async def _rounds(
-    subjects: Sequence[Subject], thread_counts: Sequence[int], seconds: float
+    subjects: Sequence[Subject], thread_counts: Sequence[int], seconds: float, ends_s: float
 ) -> AsyncGenerator[Burst, None]:
     async with AsyncExitStack() as stack:
         opening = [stack.enter_async_context(opened(each, max(thread_counts))) for each in subjects]
@@ -130,8 +132,8 @@ async def _rounds(
                 for threads in thread_counts:
                     yield await one.burst(0, threads, BURST_TOKENS)
             await one.burst(one.subject.depth, max(thread_counts), 1)
-        began, turn = time.monotonic(), 0
-        while turn < LEAST_ROUNDS or time.monotonic() - began < seconds:
+        ends_s, turn = min(ends_s, time.monotonic() + seconds), 0
+        while turn < LEAST_ROUNDS or time.monotonic() < ends_s:
             for one in loaded if turn % 2 == 0 else reversed(loaded):
                 for threads in thread_counts:
                     prompt = PROMPT_TOKENS if turn < PROMPT_ROUNDS else 0

@@ -15,7 +15,7 @@ from statistics import median
 from time import time
 from typing import TYPE_CHECKING, Any, Literal
 
-from bandwidth_model.measured import CacheSpeed, Calibration
+from bandwidth_model.measured import Calibration
 
 if TYPE_CHECKING:
     from bandwidth_model.calibrate import Run
@@ -77,7 +77,7 @@ class CalibrationFile:
         except (KeyError, TypeError, ValueError, AttributeError):
             return Record()
 
-    def add(self, key: str, runs: Iterable[Run], source: Source, cache: CacheSpeed | None = None) -> Record:
+    def add(self, key: str, runs: Iterable[Run], source: Source) -> Record:
         """Take in runs. What other builds of the engine ran is stale and goes.
 
         Runs of ``calibrate`` are fitted, with all others; a reply's are kept for the next fit, and
@@ -87,7 +87,7 @@ class CalibrationFile:
         for run in runs:
             _put(record.entries, run, source)
         if source == "calibrate":
-            record.fitted = _fit(record.entries, cache)
+            record.fitted = _fit(record.entries)
         engine = key.partition("|")[0]
         others = {
             k: v for k, v in self._read().items() if k.partition("|")[0] != engine or _same_build(k, key)
@@ -143,13 +143,13 @@ def run_from(entry: Entry) -> Run:
     return replace(run, token_s=entry.token_s)
 
 
-def _fit(entries: Iterable[Entry], cache: CacheSpeed | None) -> dict[int, Calibration]:
+def _fit(entries: Iterable[Entry]) -> dict[int, Calibration]:
     from bandwidth_model.calibrate import fit
 
     known = list(entries)
     runs = [run_from(entry) for entry in known]
     counts = {entry.threads for entry in known if entry.source == "calibrate"}
-    return {threads: fit(runs, threads, cache) for threads in sorted(counts)}
+    return {threads: fit(runs, threads) for threads in sorted(counts)}
 
 
 # -- JSON, with the infinity that Python's reads and writes
@@ -164,10 +164,4 @@ def _to_json(record: Record) -> dict[str, Any]:
 
 def _record(kept: Mapping[str, Any]) -> Record:
     entries = [Entry(**{**entry, "seconds": tuple(entry["seconds"])}) for entry in kept["entries"]]
-    return Record(entries, {int(n): _fitted(each) for n, each in kept["fitted"].items()})
-
-
-def _fitted(kept: Mapping[str, Any]) -> Calibration:
-    fields = dict(kept)
-    cache = fields.pop("cache", None)
-    return Calibration(**fields, cache=CacheSpeed(**cache) if cache else None)
+    return Record(entries, {int(n): Calibration(**each) for n, each in kept["fitted"].items()})

@@ -101,10 +101,8 @@ class MachineSpeed:
 
     def learn(self, runs: Iterable[Run], source: Source) -> Record:
         """Take in measurements. Raises LocalchatError when the record cannot be written."""
-        readings = self.readings()
-        cache = probe_of(readings).cache if readings else None
         try:
-            return self._calibrations.add(self.key, runs, source, cache)
+            return self._calibrations.add(self.key, runs, source)
         except OSError as error:
             raise LocalchatError(f"The calibration cannot be written: {error.strerror}.") from error
 
