@@ -96,13 +96,12 @@ async def measured(name: str, loaded: Loaded, speed: MachineSpeed) -> list[Cell]
         rates = speed.rates(count)
         expected = predict(loaded.shape, rates, spot(depth))
         own = [after_reply(loaded.shape, speed, count, at, twice[at, count][0]) for at in REPLIES]
-        after = [predict(loaded.shape, each, spot(depth)) for each in own]
+        shallow, deep = (predict(loaded.shape, each, spot(depth)).decode_tokens_per_s for each in own)
         found.append(
             Cell(
                 name, loaded.shape, depth, count, 1 / first, 1 / second,
                 expected.decode_tokens_per_s,
-                *(each.decode_tokens_per_s for each in after),
-                expected.low, expected.high,
+                shallow, deep, expected.low, expected.high,
             )
         )  # fmt: skip
     return found

@@ -169,14 +169,19 @@ class Session:
             async for event in events:
                 yield event
 
-    async def regenerate(self, message_id: int, mode: Mode | None = None) -> AsyncGenerator[TurnEvent, None]:
-        """Answer again beside the reply ``message_id`` (or below a user message)."""
+    async def regenerate(
+        self, message_id: int, mode: Mode | None = None, *, fresh: bool = True
+    ) -> AsyncGenerator[TurnEvent, None]:
+        """Answer again beside the reply ``message_id`` (or below a user message).
+
+        Not ``fresh``: a stored answer would do.
+        """
         message = self.history.message(message_id)
         parent_id = message.id if message.role == "user" else message.parent_id
         if parent_id is None:
             raise ValueError("a reply without a question cannot be regenerated")
         self.open(message.conversation_id)
-        async with aclosing(self._reply_to(parent_id, None, mode)) as events:
+        async with aclosing(self._reply_to(parent_id, None, mode, fresh=fresh)) as events:
             async for event in events:
                 yield event
 
@@ -191,14 +196,14 @@ class Session:
                 yield event
 
     async def _reply_to(
-        self, parent_id: int, user: StoredMessage | None, mode: Mode | None = None
+        self, parent_id: int, user: StoredMessage | None, mode: Mode | None = None, *, fresh: bool = False
     ) -> AsyncGenerator[TurnEvent, None]:
         assert self._conversation is not None
         self._save_unsaved()
         request = self.request_for(self._path(parent_id))
         stored = self.history.add(self._conversation.id, parent_id, "assistant", "", state="streaming")
         self.stand_at(stored.id)
-        turn = self.turn(mode, fresh=user is None)
+        turn = self.turn(mode, fresh=fresh)
         async with aclosing(self._stream(request, stored, user, turn)) as events:
             async for event in events:
                 yield event

@@ -15,11 +15,12 @@ from dataclasses import dataclass, replace
 from router.backend import Backend
 from router.budget import Purse, dollars
 from router.cache.answers import AnswerCache
-from router.cache.hit import Hit, Ticket
+from router.cache.hit import Hit, Miss, Ticket
 from router.cache.key import CacheTarget
 from router.call import Call
 from router.cloud.target import Target
 from router.consent import AskPerson, Consent, Departure, Rule
+from router.dispatch import Check
 from router.errors import OverBudget, Withheld
 from router.privacy import Redaction, counted, preview, redact, restored
 from router.reasoning import separate_reasoning
@@ -48,12 +49,13 @@ class OutboundRoute:
         ask: AskPerson,
         cache: AnswerCache | None = None,
         profile: str = "",
+        check: Check | None = None,
     ) -> None:
-        """Without a ``cache`` every question is asked anew."""
+        """Without a ``cache`` every question is asked anew; kept is what passes ``check``."""
         self._cloud, self._target = cloud, target
         self._there, self._purse = there, purse
         self._rule, self._ask = rule, ask
-        self._cache, self._profile = cache, profile
+        self._cache, self._profile, self._check = cache, profile, check
         self._agreed: dict[str, _Agreed] = {}  # by conversation: one is not asked the same at each turn
 
     async def stream(self, call: Call) -> AsyncGenerator[Event, None]:
@@ -70,14 +72,18 @@ class OutboundRoute:
                         yield event
                     return
                 ticket = found.ticket
+                call.cache_guards = _refused(found)
             async with aclosing(self._paid(call, request, redaction)) as events:
                 async for event in events:
-                    if ticket and isinstance(event, Finished):
+                    if ticket and isinstance(event, Finished) and self._passes(call):
                         await ticket.commit(call.text, event)
                     yield event
         finally:
             if ticket:
                 ticket.abandon()
+
+    def _passes(self, call: Call) -> bool:
+        return self._check is None or all(verdict.passed for verdict in self._check(call))
 
     def as_asked(self, request: ChatRequest) -> ChatRequest:
         """``request`` with everything said that shapes the answer, as it would be sent."""
@@ -163,6 +169,15 @@ class OutboundRoute:
             preview(request, model, dialect),
             preview(redacted, model, dialect),
         )
+
+
+def _refused(miss: Miss) -> tuple[str, ...]:
+    """What stood against the most similar question."""
+    near = miss.nearest
+    if near is None:
+        return ()
+    alike = f"similarity {near.similarity:.3f}, {near.threshold:.3f} needed"
+    return (f"entry {near.entry} was not served ({alike}): {near.refused_by}",)
 
 
 def _explained(request: ChatRequest) -> ChatRequest:

@@ -6,6 +6,7 @@ ledger. Offline, nothing of the way is ever imported.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -62,6 +63,7 @@ class Routing:
         self.mode = cast("Mode", "local" if self.offline else settings.routing.mode)
         self.ask_person: AskPerson = _nobody_to_ask
         self._open: list[_Closable] = []
+        self._warming: asyncio.Task[str] | None = None
         if settings.routing.rules:
             _ = self._rules  # a wrong file is told at once, not with the first answer
 
@@ -158,9 +160,13 @@ class Routing:
             self._spent,
             lambda: self._gate(model),
         )
+        if self._cache:  # what the first look-up would wait for is loaded meanwhile
+            self._warming = asyncio.get_running_loop().create_task(self._cache.warm())
         return Elsewhere(chooser, self._outbound)
 
     async def close(self) -> None:
+        if self._warming:
+            await self._warming
         while self._open:
             await self._open.pop().close()
         if ledger := self.__dict__.get("ledger"):
@@ -213,6 +219,7 @@ class Routing:
             ask,
             self._cache,
             self._settings.routing.profile,
+            self.check,
         )
 
     @cached_property

@@ -224,7 +224,9 @@ class ChatScreen(Screen[None]):
         self.transcript.jump_to_end()
         self.turns.start(self.session.go_on(reply.id))
 
-    async def regenerate(self, message: StoredMessage, mode: Mode | None = None) -> None:
+    async def regenerate(
+        self, message: StoredMessage, mode: Mode | None = None, *, fresh: bool = True
+    ) -> None:
         await self.idle()
         if message.role == "user":
             await self.transcript.cut_after(message.id)
@@ -233,7 +235,7 @@ class ChatScreen(Screen[None]):
         self.transcript.select(None)
         self.transcript.jump_to_end()
         self.prompt.focus()
-        self.turns.start(self.session.regenerate(message.id, mode))
+        self.turns.start(self.session.regenerate(message.id, mode, fresh=fresh))
 
     def begin_edit(self, message: StoredMessage) -> None:
         self.save_draft()

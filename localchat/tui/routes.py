@@ -136,8 +136,8 @@ class Routes:
         self._label(card, "rejected")
         if trouble := await routing.reject(card.cache.entry):
             self._chat.tell(f"The stored answer stays: {trouble}.", "warning")
-        if self._may_leave():
-            await self._chat.regenerate(view.stored, "cloud")
+        if self._may_leave():  # not fresh: the answer that comes now is to be kept
+            await self._chat.regenerate(view.stored, "cloud", fresh=False)
 
     def rate(self, view: MessageView | None, label: LabelName) -> None:
         """Keep what a person says of an answer: later ones are judged by it."""
