@@ -54,9 +54,14 @@ class Interventions:
         return next((each for each in self._state.waiting if each.request.id == number), None)
 
     def end_after(self, number: int, tokens: int) -> None:
-        """Its answer turns out to have so many tokens; where it has more already, it ends now."""
+        """Its answer turns out to have so many tokens; where it has more already, it ends now.
+
+        One that has had its last token stays as it is.
+        """
         sequence = self.find(number)
         if sequence is None or self._lengths[number] == tokens:
+            return
+        if any(sequence in step.ends for step in self._planned):
             return
         self._lengths[number] = tokens
         if sequence.anchor == NOT_DECODING:
