@@ -104,10 +104,10 @@ def fill(history: object) -> None:
 class Terminal:
     """A program running in a pseudo-terminal."""
 
-    def __init__(self, scenario: str, folder: Path) -> None:
+    def __init__(self, scenario: str, folder: Path, module: str = "benchmarks.bench_tui") -> None:
         self._master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
-        command = [sys.executable, "-m", "benchmarks.bench_tui", "--child", scenario, "--folder", str(folder)]
+        command = [sys.executable, "-m", module, "--child", scenario, "--folder", str(folder)]
         environ = os.environ | {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
         self._process = subprocess.Popen(
             command, stdin=slave, stdout=slave, stderr=slave, env=environ, start_new_session=True
