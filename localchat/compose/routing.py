@@ -6,7 +6,6 @@ ledger. Offline, nothing of the way is ever imported.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +17,8 @@ from localchat.errors import UsageError
 from localchat.paths import Paths
 
 if TYPE_CHECKING:
+    import asyncio
+
     from localchat.forecast import ModelForecaster
     from localchat.settings import Settings
     from router.backend import Backend, LocalModel
@@ -161,6 +162,8 @@ class Routing:
             lambda: self._gate(model),
         )
         if self._cache:  # what the first look-up would wait for is loaded meanwhile
+            import asyncio
+
             self._warming = asyncio.get_running_loop().create_task(self._cache.warm())
         return Elsewhere(chooser, self._outbound)
 
