@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from localchat.card import Card
-from localchat.story import money
+from localchat.words import money
 from router.decision import Alternative, CacheLabel, Decision, Estimate
 from router.request import HandedOff, Simulated
 

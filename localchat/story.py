@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
+from localchat.words import duration, money
 from router.decision import Alternative, Estimate
 from router.ledger import Entry
 from router.privacy import counted
@@ -30,20 +31,6 @@ _PRIVACY = {
     "refused": "so nothing was sent",
     "": "nothing was about to leave",
 }
-
-
-def money(usd: float | None) -> str:
-    if usd is None:
-        return "unknown"
-    if usd == 0:
-        return "$0"
-    return f"${usd:,.2f}" if usd >= 1 else f"${usd:.2g}" if usd < 0.0001 else f"${usd:.4f}"
-
-
-def duration(seconds: float | None) -> str:
-    if seconds is None:
-        return "unknown"
-    return f"{seconds:.1f} s" if seconds < 100 else f"{seconds / 60:.1f} min"
 
 
 def story(entry: Entry) -> Iterator[str]:

@@ -71,7 +71,7 @@ def _list(ledger: Ledger, args: argparse.Namespace) -> None:
 
 
 def _cells(entry: Entry) -> tuple[str, ...]:
-    from localchat.story import duration, money
+    from localchat.words import duration, money
 
     usage = entry.usage
     tokens = f"{usage.prompt_tokens:,} + {usage.completion_tokens:,}" if usage else "unknown"
@@ -142,7 +142,7 @@ def _replay(ledger: Ledger, args: argparse.Namespace) -> None:
 
 
 def _replayed(each: Replayed) -> tuple[str, ...]:
-    from localchat.story import duration, money
+    from localchat.words import duration, money
 
     notes = [
         f"{each.fixed} had to stay" if each.fixed else "",
@@ -166,7 +166,7 @@ def _summary(ledger: Ledger, args: argparse.Namespace) -> None:
 
 
 def summary(totals: Totals) -> Iterator[str]:
-    from localchat.story import duration, money
+    from localchat.words import duration, money
 
     if not totals.answers:
         yield "No answers are recorded yet."

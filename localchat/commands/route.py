@@ -95,7 +95,7 @@ def lines(saving: Saving, totals: Totals) -> Iterator[str]:
 
 
 def _own(totals: Totals) -> Iterator[str]:
-    from localchat.story import money
+    from localchat.words import money
     from router.economics import own_saving
 
     saved = own_saving(totals.spent_usd, totals.avoided_usd)

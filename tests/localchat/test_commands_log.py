@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from localchat.story import duration, money, story
+from localchat.story import story
+from localchat.words import duration, money
 from router.decision import Verdict
 from router.ledger import Ledger
 from router.request import HandedOff, Simulated
