@@ -7,21 +7,31 @@ rules are :mod:`router.policy`'s.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date
 
 from router.budget import Budget, Purse
 from router.call import Call
+from router.confidence import agreement, with_agreement
 from router.consent import Rule
-from router.decision import Decision, Route, Turn
+from router.decision import Confidence, Decision, Route, Turn
 from router.difficulty import difficulty
 from router.dispatch import Gate
-from router.errors import ModelUnavailable, Refused
+from router.errors import ModelUnavailable, Refused, RouterError
+from router.gate import Gate as JudgingGate
 from router.policy import Asked, Limits, Side, decide
 from router.privacy import scan
 from router.request import ChatRequest
 from router.sides import USUAL_ANSWER_TOKENS, Here, There, guessed_tokens
+
+Vote = Callable[[ChatRequest, int], Awaitable[Sequence[str]]]
+"""So many short answers to one request, drawn side by side."""
+VOTES = 4  # cost about the steps of one: benchmarks/bench_votes.py
+VOTE_TEMPERATURE = (
+    0.7  # as in self-consistency (https://arxiv.org/abs/2203.11171): a greedy model agrees with itself
+)
+VOTE_TOKENS = 24  # a little more than a short answer has, so that one that rambles is seen to differ
 
 
 @dataclass(slots=True)
@@ -37,7 +47,8 @@ class RouteChooser:
     limits: Limits
     privacy: Rule
     spent: Callable[[str], tuple[float, float]] = lambda conversation: (0.0, 0.0)
-    new_gate: Callable[[], Gate] | None = None
+    new_gate: Callable[[], JudgingGate] | None = None
+    vote: Vote | None = None
     _day: date = field(default_factory=date.today)
     _routes: dict[str, Route] = field(default_factory=dict)  # by conversation
     _open: dict[int, bool] = field(default_factory=dict)  # whether a decision may still be revised, by id
@@ -53,12 +64,26 @@ class RouteChooser:
         self._open[id(decision)] = there.route == "cloud" and not there.refusal
         return decision
 
-    def gate(self, call: Call) -> Gate | None:
+    def gate(self, call: Call) -> JudgingGate | None:
         """Only where the question is not clearly easy: judging costs time to the first word."""
         decision = call.decision
         doubtful = decision is not None and (decision.difficulty or 0.0) >= self.limits.easy
         judged = call.turn.mode == "auto" and doubtful and self.may_leave(call)
         return self.new_gate() if judged and self.new_gate else None
+
+    async def second_opinion(self, call: Call, gate: Gate) -> Confidence | None:
+        """A short answer is drawn several times at once; how far those agree counts beside the scores."""
+        assert isinstance(gate, JudgingGate)
+        if self.vote is None or not gate.is_short or gate.confidence is None:
+            return None
+        sampling = replace(
+            call.request.sampling, temperature=VOTE_TEMPERATURE, max_tokens=VOTE_TOKENS, seed=None
+        )
+        try:
+            answers = await self.vote(replace(call.request, sampling=sampling), VOTES)
+        except RouterError:
+            return None
+        return with_agreement(gate.confidence, agreement(answers), len(answers))
 
     def may_leave(self, call: Call) -> bool:
         return self._open.get(id(call.decision), False)

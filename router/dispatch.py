@@ -14,7 +14,7 @@ from typing import Protocol
 
 from router.backend import Backend
 from router.call import Call
-from router.decision import Decision, Turn, Verdict
+from router.decision import Confidence, Decision, Turn, Verdict
 from router.errors import (
     BackendCrashed,
     CloudError,
@@ -49,6 +49,10 @@ class Gate(Protocol):
     @property
     def hands_off(self) -> bool: ...
 
+    def reconsidered(self, confidence: Confidence) -> Iterable[Event]:
+        """What may be shown after a second opinion on an answer that was to be handed off."""
+        ...
+
     def feed(self, event: Event) -> Iterable[Event]:
         """What may be shown after ``event``, in order, Judged among it; nothing while it is held back."""
         ...
@@ -71,6 +75,10 @@ class Chooser(Protocol):
 
     def gate(self, call: Call) -> Gate | None:
         """What judges the beginning of a local answer; None: nobody does."""
+        ...
+
+    async def second_opinion(self, call: Call, gate: Gate) -> Confidence | None:
+        """On an answer that was to be handed off; None where there is none to be had. Never raises."""
         ...
 
     def may_leave(self, call: Call) -> bool:
@@ -179,6 +187,12 @@ class Dispatch:
                         break
                 else:
                     return
+            assert gate
+            if opinion := await self._elsewhere_chooser.second_opinion(call, gate):
+                for shown in gate.reconsidered(opinion):
+                    yield shown
+                if not opinion.is_low:
+                    return
             why = f"After {call.confidence.tokens if call.confidence else 0} tokens it was unsure of itself."
         except CANNOT_HERE as error:
             call.cannot_here = True
@@ -201,6 +215,11 @@ class Dispatch:
         if self._elsewhere is None or not _in_question(call.turn):
             return None
         return self._elsewhere.chooser.gate(call)
+
+    @property
+    def _elsewhere_chooser(self) -> Chooser:
+        assert self._elsewhere
+        return self._elsewhere.chooser
 
     def _may_hand_off(self, call: Call) -> bool:
         if self._elsewhere is None or not _in_question(call.turn) or call.hand_offs:

@@ -12,6 +12,7 @@ from router.request import Delta, Event, Failed, Finished, Judged, Reclassified,
 
 LEAST_TOKENS, MOST_TOKENS = 16, 32
 """0.6 to 1.2 s at 27 tokens/s, which a person waits."""
+SHORT_ANSWER_TOKENS = 16  # what votes can be compared of: longer answers agree in substance, not in words
 CLEAR = 0.6
 """After LEAST_TOKENS a chance of being wrong below this share of the threshold is clear enough to show."""
 
@@ -31,6 +32,7 @@ class Gate:
         self._scores: list[TokenScore] = []
         self._open = False
         self.held_text = ""
+        self.ended = False
         self.confidence: Confidence | None = None
 
     @property
@@ -47,12 +49,24 @@ class Gate:
         if not isinstance(event, Delta | ToolCall | Reclassified | Finished | Failed):
             return (event,)
         self._held.append(event)
+        self.ended = isinstance(event, Finished)
         if isinstance(event, Delta):
             self._scores += [score for score in event.scores if not score.forced]
             self.held_text += event.text
         if isinstance(event, Failed):  # who failed is not doubted but replaced
             return self._release()
         return self._weigh(ended=isinstance(event, Finished | ToolCall))
+
+    @property
+    def is_short(self) -> bool:
+        """All of the answer is held back, and it is a few words: it can be asked for several times."""
+        return self.ended and len(self._scores) <= SHORT_ANSWER_TOKENS
+
+    def reconsidered(self, confidence: Confidence) -> tuple[Event, ...]:
+        """After more was found out about an answer that was to be handed off: what may be passed on now."""
+        self.confidence = confidence
+        judged = Judged(confidence)
+        return (judged,) if confidence.is_low else (judged, *self._release())
 
     def _weigh(self, ended: bool) -> tuple[Event, ...]:
         count = len(self._scores)

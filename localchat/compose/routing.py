@@ -7,7 +7,7 @@ ledger. Offline, nothing of the way is ever imported.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -25,12 +25,14 @@ if TYPE_CHECKING:
     from router.budget import Purse
     from router.cache.answers import AnswerCache
     from router.call import Call
+    from router.chooser import Vote
     from router.cloud.target import Target
     from router.confidence import Calibration
     from router.consent import AskPerson, Consent, Departure, Rule
     from router.decision import Mode, Verdict
-    from router.dispatch import Elsewhere, Gate
+    from router.dispatch import Elsewhere
     from router.facts import FactRule
+    from router.gate import Gate as JudgingGate
     from router.ledger import LabelName, Ledger
     from router.outbound import OutboundRoute
     from router.recording import Recorder
@@ -160,6 +162,7 @@ class Routing:
             self._rule,
             self._spent,
             lambda: self._gate(model),
+            _vote_of(model),
         )
         if self._cache:  # what the first look-up would wait for is loaded meanwhile
             import asyncio
@@ -265,7 +268,7 @@ class Routing:
 
     # -- judging
 
-    def _gate(self, model: LocalModel) -> Gate:
+    def _gate(self, model: LocalModel) -> JudgingGate:
         from router.confidence import judge
         from router.gate import Gate
 
@@ -290,6 +293,18 @@ class Routing:
                 for label in entry.labels[-1:]
             ]
         )
+
+
+def _vote_of(model: LocalModel) -> Vote | None:
+    from localchat.engines.process import EngineModel
+
+    if not isinstance(model, EngineModel):
+        return None
+
+    async def vote(request: ChatRequest, count: int) -> Sequence[str]:
+        return (await model.vote(request, count)).answers
+
+    return vote
 
 
 def _matches(wanted: ResponseFormat, text: str) -> bool:

@@ -23,6 +23,10 @@ class TwoTokens:
     doubts: bool = True
     _held: list[Event] = field(default_factory=list)
 
+    def reconsidered(self, confidence: Confidence) -> Iterable[Event]:
+        self.confidence, self.hands_off = confidence, confidence.is_low
+        return (Judged(confidence), *(() if self.hands_off else self._held))
+
     def feed(self, event: Event) -> Iterable[Event]:
         if self.confidence:
             return (event,)
@@ -38,6 +42,7 @@ class Choosing:
     route: str = "local"
     doubts: bool | None = None
     leave: bool = True
+    opinion: Confidence | None = None
     calls: list[Call] = field(default_factory=list)
 
     async def choose(self, request: ChatRequest, turn: Turn) -> Decision:
@@ -45,6 +50,9 @@ class Choosing:
 
     def gate(self, call: Call) -> TwoTokens | None:
         return None if self.doubts is None else TwoTokens(doubts=self.doubts)
+
+    async def second_opinion(self, call: Call, gate: object) -> Confidence | None:
+        return self.opinion
 
     def may_leave(self, call: Call) -> bool:
         return self.leave

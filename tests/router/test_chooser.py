@@ -10,12 +10,21 @@ from router.budget import Budget, Purse
 from router.call import Call
 from router.chooser import RouteChooser
 from router.consent import Rule
-from router.decision import Turn
-from router.errors import Refused
+from router.decision import Confidence, Turn
+from router.errors import BackendCrashed, Refused
 from router.gate import Gate
 from router.policy import Limits
 from router.prices import Price
-from router.request import ChatRequest, Finished, Message, Timings, Usage
+from router.request import (
+    ChatRequest,
+    Delta,
+    Event,
+    Finished,
+    Message,
+    Timings,
+    TokenScore,
+    Usage,
+)
 from router.scripted import ScriptedBackend
 from router.sides import Here, There, usual_tokens
 from tests.router.forecasters import FORECAST
@@ -163,3 +172,42 @@ async def test_what_the_engine_holds_already_is_not_waited_for_again() -> None:
     await here.side(follow, 25)
     await here.side(HARD, 25)
     assert forecaster.asked == [(10, 0), (25, 13), (25, 0)]
+
+
+async def test_a_short_answer_is_drawn_several_times_before_it_is_given_up() -> None:
+    asked: list[tuple[ChatRequest, int]] = []
+
+    def gate_over(*events: Event) -> Gate:
+        gate = Gate(lambda scores, text: Confidence(0.6, 0.5, len(scores), True))
+        for event in events:
+            gate.feed(event)
+        assert gate.hands_off
+        return gate
+
+    async def vote(request: ChatRequest, count: int) -> list[str]:
+        asked.append((request, count))
+        return ["Four."] * count
+
+    score = TokenScore(-2.0, 0.1, 2.0)
+    short = gate_over(Delta("Four.", scores=(score,)), Finished("stop"))
+    choosing = chooser()
+    choosing.vote = vote
+    call = Call(EASY, AUTO)
+    opinion = await choosing.second_opinion(call, short)
+    assert opinion is not None
+    assert not opinion.is_low  # they agree
+    assert [type(event).__name__ for event in short.reconsidered(opinion)] == ["Judged", "Delta", "Finished"]
+    ((request, count),) = asked
+    assert (request.messages, count) == (EASY.messages, 4)
+    assert request.sampling.temperature > 0.5
+    long = gate_over(*[Delta("word ", scores=(score,))] * 32)
+    assert await choosing.second_opinion(call, long) is None
+
+    async def broken(request: ChatRequest, count: int) -> list[str]:
+        raise BackendCrashed("gone")
+
+    choosing.vote = broken
+    assert (
+        await choosing.second_opinion(call, gate_over(Delta("Four.", scores=(score,)), Finished("stop")))
+        is None
+    )

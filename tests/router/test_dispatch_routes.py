@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.call import Call
-from router.decision import Turn, Verdict
+from router.decision import Confidence, Turn, Verdict
 from router.dispatch import Dispatch, Elsewhere
 from router.errors import (
     BackendCrashed,
@@ -194,3 +194,13 @@ async def test_a_conversation_that_is_pinned_stays_though_the_other_side_is_ther
     assert said([event async for event in dispatch.stream(ASKED, AUTO)]) == "Far."
     events = [event async for event in dispatch.stream(ASKED, Turn("auto", pinned=True))]
     assert (said(events), moves(events)) == ("Hm well.", [])
+
+
+@pytest.mark.parametrize("p_wrong", [0.1, 0.9])
+async def test_a_second_opinion_may_keep_what_was_to_be_handed_off(p_wrong: float) -> None:
+    local, opinion = ScriptedBackend(["Four."]), Confidence(p_wrong, 0.5, 2, True)
+    events = await answer(local, Out("Far."), Choosing(doubts=True, opinion=opinion))
+    assert [event.confidence for event in events if isinstance(event, Judged)] == [UNSURE, opinion]
+    kept = p_wrong < 0.5
+    assert (said(events), moves(events)) == (("Four.", []) if kept else ("Far.", [("local", "cloud", False)]))
+    assert isinstance(events[-1], Finished)
