@@ -129,8 +129,8 @@ class Generator:
             self._eval(chunk)
             seconds = time.perf_counter() - chunk_started
             done += len(chunk)
-            if len(chunk) >= FIRST_CHUNK:  # fewer cost more a token: that is no contention
-                self._prefill_threads.observe(seconds / len(chunk))
+            if len(chunk) == size:  # the last one is shorter, and costs more a token
+                self._prefill_threads.observe(seconds / len(chunk), seconds)
                 self._apply_threads()
             rate = len(chunk) / seconds if seconds else 0.0
             size = max(LEAST_CHUNK, min(MOST_CHUNK, int(rate * CHUNK_S) // LEAST_CHUNK * LEAST_CHUNK))

@@ -15,6 +15,7 @@ TRIAL = 4  # tokens a trial takes, the first of which is not counted
 SLOWER = 1.25  # times the usual: something took a core
 MUCH_SLOWER = 2.0  # two tokens in a row: no need to wait for a median
 COLLAPSED = 10.0  # one token: spinning threads wait for each other
+TOO_LONG_S = 2.0  # for the first few: threads that collapse from the beginning are tried with fewer at once
 FIRST_WAIT_S, LAST_WAIT_S = 0.5, 8.0
 """Between trials of more threads: doubled after each that did not pay, so that
 a long contention costs a few per cent and its end is noticed in seconds."""
@@ -42,13 +43,19 @@ class ThreadTuner:
         self._untested = True  # fewer threads may be faster: the count may come from another day
         self._settle(count)
 
-    def observe(self, seconds: float) -> int:
-        """Take in the seconds one token took with :attr:`count`; the count for the next."""
+    def observe(self, seconds: float, spent_s: float | None = None) -> int:
+        """Take in the seconds one token took with :attr:`count`; the count for the next.
+
+        ``spent_s``: of all the tokens that were computed at once, where there were several.
+        """
         if self._trial is not None:
             self._judge_trial(seconds)
             return self.count
         self._recent.append(seconds)
-        self._waited += seconds
+        self._waited += seconds if spent_s is None else spent_s
+        if self._untested and self._lower and self._waited > TOO_LONG_S:
+            self._start(self._lower)  # there is no usual yet to see it by
+            return self.count
         if self._lower and self._collapsed():
             self._recent = deque((seconds,), RECENT)  # what went before is over
             self._start(self._lower)
