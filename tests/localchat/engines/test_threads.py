@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bandwidth_model.machine import thread_counts
-from localchat.engines.threads import ThreadTuner, median
+from localchat.engines.threads import RECENT, ThreadTuner, median
 
 # Tokens a second by thread count, measured on two cores: free, and with one of
 # them taken by another program.
@@ -178,3 +178,20 @@ def test_counts_ascend_to_all_the_cores(cores: int) -> None:
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=9))
 def test_the_median_is_the_upper_one(values: list[float]) -> None:
     assert median(values) == sorted(values)[len(values) // 2]
+
+
+def test_threads_that_collapse_from_the_beginning_are_not_waited_for() -> None:
+    """Chunks of a prompt take seconds then: half a dozen of them would be half a minute."""
+    tuner = ThreadTuner((1, 2), 2)
+    counts = []
+    for _ in range(8):
+        token_s = 0.002 if tuner.count == 1 else 0.07
+        counts.append(tuner.observe(token_s, spent_s=32 * token_s))
+    assert counts[0] == 1
+    assert (tuner.settled, tuner.count) == (1, 1)
+
+
+def test_quick_chunks_leave_the_threads_as_they_are_until_there_are_enough_of_them() -> None:
+    tuner = ThreadTuner((1, 2), 2)
+    for _ in range(RECENT - 1):
+        assert tuner.observe(0.002, spent_s=0.25) == 2
