@@ -51,7 +51,7 @@ def simulated_text(simulated: Simulated) -> str:
         part = ", which read a part of it" if simulated.partial else ""
         parts.append(f"words by {simulated.text_model}{part}")
     if simulated.late_tokens:
-        parts.append(f"{simulated.late_tokens} tokens late")
+        parts.append(f"{simulated.late_tokens} token{'s' if simulated.late_tokens > 1 else ''} late")
     return ", ".join(parts)
 
 

@@ -18,8 +18,9 @@ from typing import IO, Protocol
 
 from router.backend import Backend
 from router.errors import CloudUnreachable
-from router.request import ChatRequest, Event
+from router.request import ChatRequest, Event, Notice
 
+ITS_OWN = {"LOCALCHAT_ROUTING_MODE": "local", "OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
 START_PATIENCE_S = 30.0  # imports, on a machine that is busy; its model loads afterwards
 END_PATIENCE_S = 3.0
 
@@ -85,7 +86,12 @@ class CloudChild:
             stdout=subprocess.PIPE,
             stderr=self._log,
             start_new_session=True,  # a Ctrl+C in the terminal is the parent's to handle
-            env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"},
+            env={
+                **os.environ,
+                "LOCALCHAT_ROUTING_MODE": "local",
+                "OPENBLAS_NUM_THREADS": "1",
+                "PYTHONUNBUFFERED": "1",
+            },
         )
         assert self._process.stdout
         line = await self._process.stdout.readline()
@@ -133,6 +139,8 @@ class SimulatedCloudBackend:
         self._client_url = ""
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[Event, None]:
+        if self._child.pid is None:
+            yield Notice("Starting the simulated cloud; its model loads.")
         url = await self._child.start()
         if self._client is None or url != self._client_url:
             if self._client is not None:

@@ -18,7 +18,7 @@ from router.consent import Rule
 from router.decision import Confidence, Decision, Route, Turn
 from router.difficulty import difficulty
 from router.dispatch import Gate
-from router.errors import ModelUnavailable, Refused, RouterError
+from router.errors import LedgerError, ModelUnavailable, Refused, RouterError
 from router.gate import Gate as JudgingGate
 from router.policy import Asked, Limits, Side, decide
 from router.privacy import scan
@@ -56,7 +56,10 @@ class RouteChooser:
     async def choose(self, request: ChatRequest, turn: Turn) -> Decision:
         """Raises Refused where the cloud is wanted and cannot be had."""
         asked, (local, cloud) = await self._asked(request, turn), await self._sides(request, turn)
-        budget = await self._budget(turn.conversation)
+        try:
+            budget = await self._budget(turn.conversation)
+        except LedgerError as error:  # a limit that cannot be kept is no licence to spend
+            cloud, budget = replace(cloud, unavailable=f"What was spent is not known: {error}"), Budget()
         decision = decide(asked, local, cloud, budget, turn.mode, self.limits)
         if decision.route == "cloud" and decision.refusal:
             raise Refused(decision.refusal)

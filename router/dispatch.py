@@ -155,7 +155,7 @@ class Dispatch:
     async def decide(self, request: ChatRequest, turn: Turn) -> Decision:
         """Which way it would go, without going. Raises a RouterError where there is none."""
         if self._open_elsewhere is None:
-            return Decision("local", self._local.model, ("This is the only model configured.",))
+            return Decision("local", self._local.model, ("Offline: nothing can leave this machine.",))
         if turn.pinned:
             return Decision("local", self._local.model, ("This conversation is kept on this machine.",))
         if turn.mode == "local":
@@ -240,7 +240,7 @@ class Dispatch:
             if not call.can_go_on_here:
                 raise
             failure = error
-        yield HandedOff("cloud", "local", failure.message, kept=len(call.text))
+        yield HandedOff("cloud", "local", str(failure), kept=len(call.text))
         async with aclosing(self._local_answer(call)) as events:
             async for event in events:
                 yield event

@@ -72,7 +72,7 @@ class OutboundRoute:
                         yield event
                     return
                 ticket = found.ticket
-                call.cache_guards = _refused(found)
+                call.cache_guards = _refused(found) or (f"not from the cache: {found.reason}",)
             async with aclosing(self._paid(call, request, redaction)) as events:
                 async for event in events:
                     if ticket and isinstance(event, Finished) and self._passes(call):
@@ -114,6 +114,7 @@ class OutboundRoute:
             async with aclosing(self._answer(request, redaction)) as events:
                 async for event in events:
                     if isinstance(event, Finished):
+                        event = _honest(event, worst_usd)
                         call.paid_usd = event.cost_usd
                     elif isinstance(event, Delta | ToolCall):
                         said = len((call.reasoning + call.text).encode("utf-8", "replace"))
@@ -178,6 +179,12 @@ def _refused(miss: Miss) -> tuple[str, ...]:
         return ()
     alike = f"similarity {near.similarity:.3f}, {near.threshold:.3f} needed"
     return (f"entry {near.entry} was not served ({alike}): {near.refused_by}",)
+
+
+def _honest(finished: Finished, worst_usd: float) -> Finished:
+    """A cost above what the longest answer can cost rests on counts that cannot be right: it is unknown."""
+    cost_usd = finished.cost_usd
+    return replace(finished, cost_usd=None) if cost_usd is not None and cost_usd > worst_usd > 0 else finished
 
 
 def _explained(request: ChatRequest) -> ChatRequest:

@@ -248,7 +248,10 @@ def _hindrance(case: Case, by_choice: bool = False) -> str:
         return case.budget.objection(worst)
     if case.budget.unknown_price_allowed or (by_choice and not case.budget.is_limited):
         return ""
-    return f"The price of {case.cloud.estimate.model} is not known: set it, or allow unknown prices."
+    return (
+        f"The price of {case.cloud.estimate.model} is not known: set input_usd_per_mtok and "
+        "output_usd_per_mtok in [cloud], or unpriced = true in [routing]."
+    )
 
 
 def _over_time(estimate: Estimate, limits: Limits) -> str:

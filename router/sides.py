@@ -66,7 +66,7 @@ class Here:
 
     async def _estimate(self, request: ChatRequest, prompt_tokens: int) -> Estimate:
         forecast = await self._forecast(request, prompt_tokens)
-        if forecast is None:
+        if forecast is None or forecast.guessed:  # other machines' speed says nothing of this one's
             return Estimate("local", self._model.model, cost_usd=0.0)
         total_s = forecast.ttft_s + usual_tokens(request) / forecast.decode_tokens_per_s
         return Estimate("local", self._model.model, forecast.ttft_s, total_s, 0.0)

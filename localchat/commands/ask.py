@@ -93,11 +93,15 @@ async def _answer(program: Program, question: str, args: argparse.Namespace) -> 
             program.session.open(latest.id)
             if args.system is not None:
                 program.session.system = args.system
+        if program.routing and program.routing.offline and program.routing.mode != "local":
+            _tell("offline: answered on this machine")
         show: _Show = _Json() if args.json else _Events() if args.events else _Plain()
         await _ask(program, storable(question), args.on_overflow, show)
         return show.code
     finally:
         await program.close()
+        if program.routing and (trouble := program.routing.trouble()):
+            _tell(f"this answer was not recorded. {trouble}")
 
 
 async def _ask(program: Program, question: str, on_overflow: str, show: _Show) -> None:
@@ -240,7 +244,8 @@ class _Plain:
     def _tell_origin(self) -> None:
         card = self._card
         if card and not is_plain(card):
-            _tell(" · ".join([summary(card), *marks(card)]))
+            told = [] if card.hand_offs else [summary(card)]  # hand-offs were told when they came
+            _tell(" · ".join([*told, *marks(card)]) or "answered on this machine")
         for verdict in card.failed_checks if card else ():
             _tell(f"the check “{verdict.validator}” failed: {verdict.detail}")
 

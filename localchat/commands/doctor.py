@@ -24,7 +24,7 @@ from localchat.errors import LocalchatError
 from localchat.paths import Paths, find_paths
 
 if TYPE_CHECKING:
-    from localchat.settings import CloudSettings
+    from localchat.settings import CloudSettings, Settings
 
 ENGINE_PATIENCE_S = 60
 PACKAGES = ("textual", "llama-cpp-python", "llguidance", "numpy", "httpx")
@@ -152,6 +152,31 @@ def _settings(paths: Paths) -> Iterator[Finding]:
         yield Finding("settings", "fault", str(error))
         return
     yield from _cloud(settings.cloud)
+    yield from _records(settings, paths)
+
+
+def _records(settings: Settings, paths: Paths) -> Iterator[Finding]:
+    """The facts that answers are checked against, and what is kept of answers."""
+    from localchat.compose.routing import Routing
+    from router.cache.schema import connect
+    from router.errors import RouterError
+    from router.ledger import Ledger
+
+    try:
+        Routing(settings, paths)
+        yield Finding("facts", "ok", settings.routing.rules or "no rules are set")
+    except LocalchatError as error:
+        yield Finding("facts", "fault", str(error))
+    for topic, file, look in (
+        ("ledger", paths.ledger, lambda: Ledger(paths.ledger).totals()),
+        ("kept answers", paths.answers, lambda: connect(paths.answers).close()),
+    ):
+        try:
+            if file.exists():
+                look()
+            yield Finding(topic, "ok", str(file))
+        except RouterError as error:
+            yield Finding(topic, "fault", str(error))
 
 
 def _cloud(cloud: CloudSettings) -> Iterator[Finding]:
@@ -165,7 +190,7 @@ def _cloud(cloud: CloudSettings) -> Iterator[Finding]:
         yield Finding("cloud", "fault", str(error))
         return
     if target is None:
-        yield Finding("cloud", "ok", "none configured: what you ask stays on this machine")
+        yield Finding("cloud", "ok", "none configured: the modes auto and cloud ask a simulated one, here")
         return
     yield Finding("cloud", "ok", str(target))
     try:

@@ -180,7 +180,7 @@ def summary(totals: Totals) -> Iterator[str]:
     yield f"Tokens: {tokens}{_besides(totals.tokens_unknown)}."
     yield f"Time: {duration(totals.seconds)}{_besides(totals.seconds_unknown)}."
     yield f"Spent: {money(totals.spent_usd)}{_besides(totals.spent_unknown)}."
-    if totals.simulated:
+    if totals.simulated_usd:
         yield f"A real cloud would have taken {money(totals.simulated_usd)} for what was simulated."
     yield f"Avoided: {money(totals.avoided_usd)}{_besides(totals.avoided_unknown)}."
     kept, sent = f"{totals.kept_bytes:,} bytes", f"{totals.sent_bytes:,}"

@@ -69,15 +69,20 @@ def build_simulated_backend(settings: Settings) -> SimulatedCloudBackend:
 def simulated_target(cloud: CloudSettings, url: str = "http://127.0.0.1/v1") -> Target:
     """Where the simulated cloud is once it has been started; all but its address is known before."""
     from router.cloud.target import Deadlines, make_target
-    from router.prices import Price
 
     return make_target(
         "localchat",
         base_url=url,
         deadlines=Deadlines(cloud.connect_s, cloud.first_token_s, cloud.idle_s, cloud.total_s),
         temperature=cloud.temperature,
-        price=_own_price(cloud) or Price(0.0, 0.0, 0.0, "it is simulated here"),
+        price=_own_price(cloud) or _free(),
     )
+
+
+def _free() -> Price:
+    from router.prices import Price
+
+    return Price(0.0, 0.0, 0.0, "it is simulated")
 
 
 def build_simulated_cloud(settings: Settings, paths: Paths, plan: CloudPlan) -> SimulatedCloud:
@@ -122,7 +127,7 @@ def cloud_target(cloud: CloudSettings) -> Target | None:
             key_variable=cloud.api_key_env,
             deadlines=Deadlines(cloud.connect_s, cloud.first_token_s, cloud.idle_s, cloud.total_s),
             temperature=cloud.temperature,
-            price=_own_price(cloud),
+            price=_own_price(cloud) or (_free() if cloud.preset == "localchat" else None),
         )
     except CloudMisconfigured as error:
         raise UsageError(error.message, error.next_step) from None

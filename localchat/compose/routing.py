@@ -63,7 +63,7 @@ class Routing:
         """``keeps``: answers are recorded. Imports nothing that is not needed yet. Raises UsageError."""
         self._settings, self._paths, self._keeps = settings, paths, keeps
         self.offline = settings.routing.offline
-        self.mode = cast("Mode", "local" if self.offline else settings.routing.mode)
+        self.mode = cast("Mode", settings.routing.mode)
         self.ask_person: AskPerson = _nobody_to_ask
         self._open: list[_Closable] = []
         self._warming: asyncio.Task[str] | None = None
@@ -113,7 +113,7 @@ class Routing:
         from router.recording import Recorder
 
         keep_text = self._settings.routing.keep_text
-        price = None if self.offline else self._target.price
+        price = None if self.offline or self._is_free else self._target.price
         provider = "" if self.offline else self._target.provider
         return Recorder(self.ledger, price, provider, self._simulated, keep_text)
 
@@ -126,9 +126,11 @@ class Routing:
         if not name:
             return ()
         try:
-            return parse_rules(Path(name).expanduser().read_text(encoding="utf-8"), name)
+            file = self._paths.config / Path(name).expanduser()  # beside config.toml, if it is no whole path
+            return parse_rules(file.read_text(encoding="utf-8"), str(file))
         except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"{name} cannot be read: {error}.", "Correct routing.rules.") from None
+            why = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
+            raise UsageError(f"{file} cannot be read: {why}.", "Correct rules in [routing].") from None
         except InvalidRules as error:
             raise UsageError(error.message, error.next_step) from None
 
@@ -181,7 +183,14 @@ class Routing:
     @property
     def _simulated(self) -> bool:
         """Out of the box the cloud is one of our own, which asks nobody."""
-        return not self._settings.cloud.is_configured
+        cloud = self._settings.cloud
+        return not cloud.is_configured or cloud.preset == "localchat"
+
+    @property
+    def _is_free(self) -> bool:
+        """A simulated cloud without prices of one's own: what a real one would cost nobody knows."""
+        price = self._target.price
+        return self._simulated and price is not None and price.input_usd_per_mtok == 0
 
     @property
     def _rule(self) -> Rule:
@@ -198,8 +207,8 @@ class Routing:
     def _cloud(self) -> Backend:
         from localchat.compose.clouds import build_cloud, build_simulated_backend
 
-        build = build_simulated_backend if self._simulated else build_cloud
-        cloud = build(self._settings)
+        configured = self._settings.cloud.is_configured
+        cloud = build_cloud(self._settings) if configured else build_simulated_backend(self._settings)
         self._open.append(cloud)
         return cloud
 
@@ -249,21 +258,26 @@ class Routing:
         return Purse(limits)
 
     def _spent(self, conversation: str) -> tuple[float, float]:
-        """Today's dollars and a conversation's, by the record. It reads the disk."""
-        from router.errors import LedgerError
-
-        if self.ledger is None:
-            return 0.0, 0.0
-        try:
-            today = self.ledger.totals(since=_midnight())
-            number = int(conversation) if conversation.isdigit() else None
-            here = self.ledger.totals(conversation_id=number) if number is not None else None
-        except LedgerError:  # told with the answer; the purse counts on by itself
-            return 0.0, 0.0
+        """Today's dollars and a conversation's, by the record. It reads the disk. Raises LedgerError."""
+        today = self._read.totals(since=_midnight())
+        number = int(conversation) if conversation.isdigit() and self._keeps else None
+        here = self._read.totals(conversation_id=number) if number is not None else None
         return today.spent_usd + today.simulated_usd, here.spent_usd + here.simulated_usd if here else 0.0
 
+    @cached_property
+    def _read(self) -> Ledger:
+        """The record as it is on disk: incognito too, where nothing is added to it."""
+        from router.ledger import Ledger
+
+        return self.ledger or Ledger(self._paths.ledger)
+
     def _spent_text(self) -> str:
-        today_usd = max(self._purse.budget("").spent_today_usd, self._spent("")[0])
+        from router.errors import LedgerError
+
+        try:
+            today_usd = max(self._purse.budget("").spent_today_usd, self._spent("")[0])
+        except LedgerError:
+            return "spent: unknown"
         return f"${today_usd:,.2f} of ${self._settings.routing.daily_usd:,.2f} today"
 
     # -- judging
@@ -317,7 +331,7 @@ async def _nobody_to_ask(departure: Departure) -> Consent:
     from router.errors import Refused
 
     raise Refused(
-        f"What would leave holds {departure.found}, and nobody can be asked here.",
+        f"What would leave holds {departure.found}, and only the chat asks about it.",
         "Say what to do: --privacy redact, --privacy send, --privacy local, or --route local.",
     )
 

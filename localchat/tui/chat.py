@@ -324,9 +324,9 @@ class ChatScreen(Screen[None]):
         self._show_chips()
         if self._draft_timer:
             self._draft_timer.stop()
-        self._draft_timer = self.set_timer(TYPING_PAUSES_AFTER_S, self._typing_paused)
+        self._draft_timer = self.set_timer(TYPING_PAUSES_AFTER_S, self.typing_paused)
 
-    def _typing_paused(self) -> None:
+    def typing_paused(self) -> None:
         self.save_draft()
         if not self.turns.running:
             self._estimate.typing_paused(self.turns.typed(self._typed_bytes()))

@@ -36,7 +36,7 @@ class ConsentPanel(Panel[Consent]):
     """Asks before identifiers or secrets leave; closing it keeps them here."""
 
     heading = "Before this leaves your machine"
-    hints = "r placeholders  s send as it is  k keep it here  tab compare"
+    hints = "r placeholders  s send  k or esc keep here  tab compare"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r", "answer('redact')", "Replace by placeholders"),
         Binding("s", "answer('send')", "Send as it is"),

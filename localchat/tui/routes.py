@@ -109,6 +109,7 @@ class Routes:
         session = self._chat.session
         session.pinned = not session.pinned
         self.show()
+        self._chat.typing_paused()
         self._chat.tell(
             "This conversation stays on this machine. /pin again lets it go."
             if session.pinned
@@ -169,6 +170,7 @@ class Routes:
             return
         self._chat.session.mode = mode
         self.show()
+        self._chat.typing_paused()  # what is being written goes another way now
         cloud = self._chat.program.cloud
         self._chat.tell(_MEANING[mode].format(cloud=cloud.name if cloud else ""))
 

@@ -107,7 +107,8 @@ class Turns:
 
     def show_usage(self, messages: Sequence[StoredMessage]) -> None:
         """What of the window the last reply among ``messages`` left used."""
-        usage = next((m.usage for m in reversed(messages) if m.usage), None)
+        used_here = (m.usage for m in reversed(messages) if m.usage and m.usage.prompt_tokens)
+        usage = next(used_here, None)  # one from the cache used nothing
         used = usage.prompt_tokens + usage.completion_tokens if usage else None
         self._status.show(replace(self._status.status, used_tokens=used))
 
@@ -289,7 +290,7 @@ class Turns:
         async with self._drawing:
             await view.finish(stored, error.message if error else "")
         self.show_model()
-        if stored.usage:
+        if stored.usage and stored.usage.prompt_tokens:
             self._cached_leaf = stored.id
             self.show_usage([stored])
         self._chat.call_next(self._chat.turn_ended, stored, error)

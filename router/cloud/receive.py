@@ -23,6 +23,7 @@ from router.errors import CloudCutOff, CloudMalformed
 from router.prices import Price
 from router.request import Delta, Event, Finished, FinishReason, Notice, Simulated, Timings, ToolCall, Usage
 
+PIECES_BEYOND = 64  # of the limit on tokens: a server may send pieces of tokens
 MAX_ANSWER_CHARS = 4 << 20  # beyond any model's longest answer (a million tokens of four characters)
 CHARS_PER_TOKEN = 4  # of English text: https://platform.openai.com/tokenizer
 LONGEST_TOKEN_CHARS = 128  # runs of blanks, in the vocabularies of GPT and Llama 3
@@ -136,8 +137,16 @@ class Receiver:
         self._model = chunk.model or self._model
         self._hidden_tokens = chunk.reasoning_tokens or self._hidden_tokens
         for piece in chunk.pieces:
+            if self._is_past_the_limit():
+                self._finish_reason, self.done = "length", True
+                return
             self._count(piece, now_s)
             yield piece
+
+    def _is_past_the_limit(self) -> bool:
+        """It was told how long an answer may be and goes on; servers may count a little differently."""
+        limit = self.sent.max_tokens
+        return limit is not None and self._pieces > limit + PIECES_BEYOND
 
     def _count(self, piece: Delta | ToolCall, now_s: float) -> None:
         if not self.begun:

@@ -168,7 +168,7 @@ def test_without_a_cloud_nothing_leaves_and_no_key_is_read(
 
     monkeypatch.setattr("router.cloud.keys.find_key", asked)
     found = examined(tmp_path)[1]
-    assert found["cloud"] == ("ok", "none configured: what you ask stays on this machine")
+    assert found["cloud"] == ("ok", "none configured: the modes auto and cloud ask a simulated one, here")
     assert "cloud key" not in found
 
 

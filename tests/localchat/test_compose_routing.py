@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from localchat.compose.clouds import cloud_target
 from localchat.compose.routing import Routing
 from localchat.errors import UsageError
 from localchat.paths import Paths
@@ -20,6 +21,7 @@ from router.decision import Decision, Turn
 from router.errors import Refused
 from router.ledger import Ledger
 from router.request import ChatRequest, Finished, Message, Usage
+from router.scripted import ScriptedBackend
 
 WATCHED = """
 import socket, sys
@@ -69,7 +71,8 @@ def watched(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("mode", ["local", "auto", "cloud"])
 def test_offline_no_socket_is_made_and_no_name_looked_up(tmp_path: Path, mode: str) -> None:
     done = watched(tmp_path, "--offline", "--route", mode)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "Here.\n", "")
+    told = "" if mode == "local" else "localchat: offline: answered on this machine\n"
+    assert (done.returncode, done.stdout, done.stderr) == (0, "Here.\n", told)
 
 
 def test_the_watch_sees_what_leaves(tmp_path: Path) -> None:
@@ -143,3 +146,38 @@ async def test_what_was_spent_before_counts(paths: Paths) -> None:
     assert routing._purse.budget("7") == Budget(1.0, 0.25)
     assert "$0.40 of $1.00" in routing._spent_text()
     await routing.close()
+
+
+async def test_a_record_that_cannot_be_read_is_no_licence_to_spend(paths: Paths) -> None:
+    paths.data.mkdir(parents=True)
+    paths.ledger.write_bytes(b"Dear diary, " * 400)
+    routing = Routing(Settings(cloud=CloudSettings("openai")), paths)
+    chooser = routing.elsewhere(ScriptedBackend(loaded=True), None).chooser
+    request = ChatRequest((Message("user", HARD),))
+    with pytest.raises(Refused, match="What was spent is not known"):
+        await chooser.choose(request, Turn("cloud", "1"))
+    assert (await chooser.choose(request, Turn("auto", "1"))).route == "local"
+    assert routing._spent_text() == "spent: unknown"
+    await routing.close()
+
+
+async def test_incognito_spends_of_the_same_purse_and_leaves_no_record(paths: Paths) -> None:
+    settings = Settings(cloud=CloudSettings("openai"))
+    open_routing = Routing(settings, paths)
+    assert open_routing._recorder
+    with Ledger(paths.ledger) as ledger:
+        ledger.record(replace(open_routing._recorder.entry(ended("x")), cost_usd=0.4))
+    silent = Routing(settings, paths, keeps=False)
+    assert silent._spent("7") == (0.4, 0.0)
+    await silent.close()
+    await open_routing.close()
+
+
+async def test_a_simulated_cloud_of_ones_own_costs_nothing_and_is_called_simulated(paths: Paths) -> None:
+    remote = Routing(Settings(cloud=CloudSettings("localchat")), paths).remote
+    assert remote is not None
+    assert (remote.simulated, remote.name) == (True, "the simulated cloud")
+    price = cloud_target(CloudSettings("localchat", base_url="http://127.0.0.1:8377/v1"))
+    assert price is not None
+    assert price.price is not None
+    assert price.price.cost_usd(Usage(10, 0, 10)) == 0.0

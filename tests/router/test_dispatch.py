@@ -57,7 +57,7 @@ async def test_routed_is_first_and_one_end_is_last(
     script: Sequence[str | Event | RouterError], error: RouterError | None
 ) -> None:
     events = await play(ScriptedBackend([*script, *([error] if error else [])]))
-    assert events[0] == Routed(Decision("local", "scripted", ("This is the only model configured.",)))
+    assert events[0] == Routed(Decision("local", "scripted", ("Offline: nothing can leave this machine.",)))
     ends = [event for event in events if isinstance(event, Finished | Failed)]
     assert ends == events[-1:]
     assert (ends[0] == Failed(error)) if error else isinstance(ends[0], Finished)

@@ -179,3 +179,12 @@ async def test_what_broke_off_or_held_a_secret_is_not_kept(cache: AnswerCache) -
     for _ in range(2):
         await go(route(cloud, "redact", cache=cache), PRIVATE)
     assert len(cloud.requests) == 2
+
+
+async def test_a_cost_that_cannot_be_is_unknown_and_no_more_is_paid_than_was_set_aside() -> None:
+    purse, lie = Purse(Budget(1.0, 1.0)), replace(END, cost_usd=10.0)
+    call, events = await go(route(ScriptedBackend(["Paris.", lie]), purse=purse), PLAIN)
+    assert isinstance(events[-1], Finished)
+    assert (events[-1].cost_usd, call.paid_usd) == (None, None)
+    worst = There("far", PRICE).worst_cost_usd(replace(PLAIN, sampling=Sampling(max_tokens=LONGEST_ANSWER)))
+    assert purse.budget("1").spent_today_usd == worst

@@ -10,6 +10,7 @@ import ssl
 import zlib
 from collections.abc import Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import pytest
 from router.cloud.breaker import Breaker
 from router.cloud.client.backend import CloudBackend
 from router.cloud.keys import ApiKey, FoundKey
+from router.cloud.receive import PIECES_BEYOND
 from router.cloud.target import Deadlines, make_target
 from router.errors import (
     CloudBusy,
@@ -472,3 +474,13 @@ async def test_leaving_in_the_trial_lets_the_next_one_try() -> None:
             assert await anext(events) == Delta("a")
             assert breaker.permit(time()) > 0  # one trial at a time
         assert isinstance((await answer_of(backend))[-1], Finished)
+
+
+async def test_an_answer_that_goes_on_beyond_its_limit_is_ended() -> None:
+    request = replace(REQUEST, sampling=replace(REQUEST.sampling, max_tokens=20))
+    async with running_cloud(Answer((chunk("x"),) * 5_000)) as cloud:
+        backend = backend_of(cloud)
+        events = [event async for event in backend.stream(request)]
+        await backend.close()
+    assert finish(events).finish_reason == "length"
+    assert 20 <= sum(isinstance(event, Delta) for event in events) <= 20 + PIECES_BEYOND + 1
