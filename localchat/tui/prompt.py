@@ -36,6 +36,7 @@ class Prompt(TextArea):
         self._earlier = earlier
         self.folder = folder
         self._pastes = Pastes()
+        self._declined = ""  # the text whose candidates a person did not want
         self._walk: list[str] = []  # earlier prompts, the newest first, once they are walked through
         self._walked = 0  # 0: what is being written
         self._written = ""
@@ -53,12 +54,14 @@ class Prompt(TextArea):
 
     def restore(self, draft: str) -> None:
         self._pastes = Pastes()
+        self._declined = ""  # the text whose candidates a person did not want
         self._put(self._pastes.unpack(draft))
         self._walked = 0
 
     def put(self, text: str) -> None:
         """Replace the text, cursor at its end; large text becomes a token as if pasted."""
         self._pastes = Pastes()
+        self._declined = ""  # the text whose candidates a person did not want
         self._put(text)
 
     def _put(self, text: str) -> None:
@@ -77,14 +80,18 @@ class Prompt(TextArea):
             self._replace_via_keyboard("\n", *self.selection)
         elif event.key in ("tab", "escape") and self._completions.is_open:
             _consume(event)
-            if event.key == "tab":
-                self._accept(self._completions.marked)
-            else:
+            if event.key == "escape":
+                self._declined = self._before_cursor()
                 self._completions.offer([])
+            else:
+                self._offer()
+                if self._completions.is_open:
+                    self._accept(self._completions.marked)
         else:
             await super()._on_key(event)
 
     def _enter(self) -> None:
+        self._offer()  # keys may come faster than changes are told: the list may be of an earlier text
         before = self._before_cursor()
         if self._completions.is_open and self._completions.marked.text.strip() != before:
             self._accept(self._completions.marked)
@@ -127,8 +134,12 @@ class Prompt(TextArea):
         return self.get_text_range((0, 0), (row, column)) if row == 0 else self.document[row][:column]
 
     def on_text_area_changed(self) -> None:
+        self._offer()
+
+    def _offer(self) -> None:
         before = self._before_cursor()
-        self._completions.offer(candidates(before, self.folder) if self._may_complete(before) else [])
+        wanted = before != self._declined and self._may_complete(before)
+        self._completions.offer(candidates(before, self.folder) if wanted else [])
 
     def _may_complete(self, before: str) -> bool:
         return self.has_focus and ((before[:1] == "/" and self.cursor_location[0] == 0) or "@" in before)

@@ -186,3 +186,24 @@ async def test_switching_branches_keeps_what_is_being_written(chatting: Any, say
         await pilot.press(*"half", "ctrl+up", "left_square_bracket")
         await until(pilot, lambda: chat.transcript.last_reply().stored.sibling_index == 0)
         assert chat.prompt.text == "half"
+
+
+async def test_enter_never_takes_a_candidate_of_an_earlier_text(chatting: Any) -> None:
+    """Keys that come faster than changes are told."""
+    async with chatting() as (chat, pilot):
+        await pilot.press("/", "n", "e")
+        assert chat.completions.is_open
+        chat.prompt.text = "What is a semaphore?"  # told in a moment; the list is still of "/ne"
+        chat.prompt.move_cursor((0, len(chat.prompt.text)))
+        chat.prompt._enter()
+        await pilot.pause()
+        assert not chat.completions.is_open
+        assert chat.session.transcript()[0].content == "What is a semaphore?"
+
+
+async def test_a_list_that_was_declined_stays_closed_when_the_text_is_sent(chatting: Any) -> None:
+    async with chatting() as (chat, pilot):
+        await pilot.press(*"/pin", "escape", "enter")
+        await pilot.pause()
+        assert chat.session.pinned
+        assert chat.prompt.text == ""
