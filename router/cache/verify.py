@@ -19,11 +19,11 @@ from router.backend import Backend
 from router.errors import RouterError
 from router.request import ChatRequest, Delta, Message, ResponseFormat, Sampling, TokenScore
 
-DEADLINE_S = 1.0  # longer than ten prompts of this size take on two cores; then the cloud is asked
+DEADLINE_S = 1.0  # seven times the median on two cores; a cloud has begun to answer by then
 ONE_TOKEN = Sampling(temperature=0.0, max_tokens=1)
 YES_OR_NO = ResponseFormat("regex", "(Yes|No)")  # capitals are how a chat model begins its answer
 PROMPT_VERSION = "1"
-INSTRUCTION = "You compare two questions. Answer yes if one answer is right for both, else no."
+INSTRUCTION = "Do these two questions ask the same thing? Answer Yes or No."  # best of six that were tried
 
 
 class Verifier(Protocol):
@@ -96,12 +96,10 @@ class LocalVerifier:
 
 def judgement(asked: str, stored: str) -> ChatRequest:
     """The questions stand in it as JSON strings: neither can end early or look like the other."""
-    compared = (
-        f"First question: {json.dumps(stored, ensure_ascii=False)}\n"
-        f"Second question: {json.dumps(asked, ensure_ascii=False)}\n"
-        "Would one answer be right for both?"
-    )
-    return ChatRequest((Message("system", INSTRUCTION), Message("user", compared)), ONE_TOKEN, YES_OR_NO)
+    questions = (json.dumps(text, ensure_ascii=False) for text in (stored, asked))
+    numbered = (f"{number}. {text}" for number, text in enumerate(questions, 1))
+    message = Message("user", "\n".join([INSTRUCTION, *numbered]))
+    return ChatRequest((message,), ONE_TOKEN, YES_OR_NO)
 
 
 def value_of(text: str, score: TokenScore) -> float | None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from router.cache.answers import AnswerCache
 from router.cache.hit import Hit, Miss
 from router.cache.serving import Calibration
-from router.cache.verify import YES_OR_NO, LocalVerifier, Verification, judgement, value_of
+from router.cache.verify import INSTRUCTION, YES_OR_NO, LocalVerifier, Verification, judgement, value_of
 from router.errors import BackendCrashed, RouterError
 from router.request import Delta, Event, Failed, Notice, Progress, TokenScore
 from router.scripted import ScriptedBackend
@@ -118,11 +118,12 @@ async def test_too_slow_is_no_value_and_the_computation_is_stopped() -> None:
 @given(st.text(), st.text())
 def test_the_questions_are_data_in_the_prompt(asked: str, stored: str) -> None:
     """Whatever they hold, a reader of the prompt gets back exactly these two and one line of ours."""
-    first, second, ours = judgement(asked, stored).messages[-1].content.split("\n")
+    (message,) = judgement(asked, stored).messages
+    ours, first, second = message.content.split("\n")
 
-    assert json.loads(first.removeprefix("First question: ")) == stored
-    assert json.loads(second.removeprefix("Second question: ")) == asked
-    assert ours == judgement("", "").messages[-1].content.split("\n")[-1]
+    assert ours == INSTRUCTION
+    assert json.loads(first.removeprefix("1. ")) == stored
+    assert json.loads(second.removeprefix("2. ")) == asked
 
 
 # -- in front of the cloud
