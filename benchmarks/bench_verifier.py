@@ -12,7 +12,7 @@ import math
 import random
 import statistics
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,8 +29,8 @@ from localchat.weights import Catalog
 from router.cache.embed import MiniLM
 from router.cache.guard.compare import WordGuard
 from router.cache.serving import promise_for, shipped_calibration
-from router.cache.verify import DEADLINE_S, LocalVerifier, judgement
-from router.request import Delta, ResponseFormat
+from router.cache.verify import DEADLINE_S, INSTRUCTION, LocalVerifier, judgement
+from router.request import ChatRequest, Delta, Message, ResponseFormat
 
 WINDOW_TOKENS = 1024
 PATIENCE_S = 30.0  # a value is wanted here even from a busy machine; what took too long is told apart
@@ -97,13 +97,13 @@ async def judge(model: EngineModel, pairs: Iterable[Pair], both: bool = False) -
         seconds = time.perf_counter() - began
         if value is None:
             raise SystemExit(f"{model.model} gave no judgement; run it again on a machine with room.")
-        odds = await log_odds(model, pair) if both else 0.0
+        odds = await log_odds(model, judgement(pair.asked, pair.stored)) if both else 0.0
         found.append(Judged(pair, value, seconds, odds))
     return found
 
 
-async def log_odds(model: EngineModel, pair: Pair) -> float:
-    request = judgement(pair.asked, pair.stored)
+async def log_odds(model: EngineModel, request: ChatRequest) -> float:
+    """Of a Yes over a No, from the probabilities of both."""
     found: list[float] = []
     for word in ("Yes", "No"):
         only = replace(request, response_format=ResponseFormat("regex", word))
@@ -164,6 +164,51 @@ def halves(judged: Sequence[Judged]) -> tuple[list[Judged], list[Judged]]:
     return ordered[::2], ordered[1::2]
 
 
+EXAMPLES = (
+    ("How tall is Mont Blanc?", "What is the height of Mont Blanc?", "Yes"),
+    ("Can cats drink milk?", "Can cats not drink milk?", "No"),
+    ("How far is the moon in miles?", "How far is the moon in kilometres?", "No"),
+    ("Explain what a comet is.", "What is a comet?", "Yes"),
+)
+
+
+def with_examples(pair: Pair) -> ChatRequest:
+    """The prompt that is used, after four answered ones."""
+    messages: list[Message] = []
+    for one, other, answer in EXAMPLES:
+        messages += [*judgement(other, one).messages, Message("assistant", answer)]
+    request = judgement(pair.asked, pair.stored)
+    return replace(request, messages=(*messages, *request.messages))
+
+
+def in_other_words(instruction: str) -> Callable[[Pair], ChatRequest]:
+    """The prompt that is used with another question in it."""
+
+    def prompt(pair: Pair) -> ChatRequest:
+        request = judgement(pair.asked, pair.stored)
+        content = request.messages[0].content.replace(INSTRUCTION, instruction)
+        return replace(request, messages=(Message("user", content),))
+
+    return prompt
+
+
+OTHER_PROMPTS: dict[str, Callable[[Pair], ChatRequest]] = {
+    "four examples": with_examples,
+    "same meaning": in_other_words("Do these two sentences mean exactly the same? Answer Yes or No."),
+    "one answer": in_other_words("Is one answer right for both of these questions? Answer Yes or No."),
+}
+
+
+async def other_prompts(record: Record, model: EngineModel, judged: Sequence[Judged]) -> None:
+    """Whether it is the prompt: the same pairs, by both probabilities."""
+    right = np.array([j.pair.right for j in judged])
+    for name, prompt in OTHER_PROMPTS.items():
+        odds = np.array([await log_odds(model, prompt(j.pair)) for j in judged])
+        low, high = interval(lambda s, w: auroc(s, w > 0.5), odds, right.astype(float))
+        note = f"90 % within {low:.3f}-{high:.3f}"
+        record.row(f"pairs: AUROC, both probabilities, {name}", auroc(odds, right), note=note)
+
+
 def some(pairs: Sequence[Pair], count: int) -> list[Pair]:
     drawn = random.Random(0)
     return drawn.sample(pairs, min(count, len(pairs)))
@@ -187,6 +232,8 @@ async def measure(record: Record, model: EngineModel, args: argparse.Namespace) 
     kept = [j for j in pairs if not guard.refuses(j.pair.asked, j.pair.stored)]
     told_apart(record, "pairs, guards", kept)
     await talked_into(record, model, pairs, at_least)
+    if args.prompts:
+        await other_prompts(record, model, pairs)
     all_judged = list(pairs)
     hits = possible_hits(args.data, threshold) if args.data else ()
     for name, possible in zip(("stream", "stream, guards"), hits, strict=False):
@@ -218,6 +265,9 @@ def main() -> None:
     parser.add_argument("--data", type=Path, metavar="DIR", help="folder of paraphrases.json")
     parser.add_argument("--audit", type=Path, metavar="FILE", help="paraphrases that have one answer")
     parser.add_argument("--model", type=Path, metavar="FILE", help="default: the default model")
+    parser.add_argument(
+        "--prompts", action="store_true", help="also judge the committed pairs by other prompts"
+    )
     parser.add_argument("--count", type=int, default=300, metavar="N", help="pairs of each set")
     parser.add_argument(
         "--threads", type=int, default=0, metavar="N", help="of the engine, default: as it chooses"
