@@ -19,7 +19,7 @@ from router.backend import Backend
 from router.errors import RouterError
 from router.request import ChatRequest, Delta, Message, ResponseFormat, Sampling, TokenScore
 
-DEADLINE_S = 1.0  # eleven times the median on two quiet cores; a cloud has begun to answer by then
+DEADLINE_S = 1.0  # eleven times the median on two quiet cores; then the cloud is asked
 ONE_TOKEN = Sampling(temperature=0.0, max_tokens=1)
 YES_OR_NO = ResponseFormat("regex", "(Yes|No)")  # capitals are how a chat model begins its answer
 PROMPT_VERSION = "1"

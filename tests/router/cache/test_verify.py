@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 from dataclasses import replace
@@ -137,6 +138,25 @@ def calibrated_for(verification: Verification) -> Calibration:
     return replace(calibration(), guards=f"guard 1 / {verification.version}")
 
 
+def opened(
+    path: Path, verification: Verification | None, guard: FakeGuard | None, of: Calibration
+) -> AnswerCache:
+    return AnswerCache(
+        path / "answers.db",
+        FakeEmbedder(SAME),
+        guard or FakeGuard(),
+        has_personal_data=lambda text: False,
+        calibration=lambda: of,
+        verification=verification,
+    )
+
+
+async def keep(cache: AnswerCache) -> None:
+    first = await cache.look_up(question(STORED), TARGET)
+    assert isinstance(first, Miss)
+    assert await first.ticket.commit("A flow.", FINISHED) == ""
+
+
 async def asked_after(
     path: Path,
     verification: Verification | None,
@@ -146,18 +166,9 @@ async def asked_after(
 ) -> Hit | Miss:
     """What ``text`` gets from a cache that holds the answer to STORED."""
     of = sample or (calibrated_for(verification) if verification else calibration())
-    cache = AnswerCache(
-        path / "answers.db",
-        FakeEmbedder(SAME),
-        guard or FakeGuard(),
-        has_personal_data=lambda text: False,
-        calibration=lambda: of,
-        verification=verification,
-    )
+    cache = opened(path, verification, guard, of)
     try:
-        first = await cache.look_up(question(STORED), TARGET)
-        assert isinstance(first, Miss)
-        assert await first.ticket.commit("A flow.", FINISHED) == ""
+        await keep(cache)
         found = await cache.look_up(question(text), TARGET)
         if isinstance(found, Miss):
             found.ticket.abandon()
@@ -224,3 +235,46 @@ async def test_a_calibration_made_without_it_promises_nothing_with_it(tmp_path: 
 
     assert isinstance(found, Miss)
     assert "other guards" in found.reason
+
+
+class Pondering:
+    """A verifier that says nothing until it may."""
+
+    id = "pondering"
+
+    def __init__(self) -> None:
+        self.began, self.may_end = asyncio.Event(), asyncio.Event()
+
+    async def agrees(self, asked: str, stored: str) -> float | None:
+        self.began.set()
+        await self.may_end.wait()
+        return None
+
+
+async def test_the_cache_may_close_while_the_model_is_asked(tmp_path: Path) -> None:
+    verifier = Pondering()
+    pondered = Verification(verifier, 0.7)
+    cache = opened(tmp_path, pondered, None, calibrated_for(pondered))
+    await keep(cache)
+    asking = asyncio.create_task(cache.look_up(question(ASKED), TARGET))
+    await verifier.began.wait()
+    await cache.close()
+    verifier.may_end.set()
+
+    assert isinstance(await asking, Miss)
+
+
+async def test_one_who_leaves_while_the_model_is_asked_holds_up_nobody(tmp_path: Path) -> None:
+    verifier = Pondering()
+    pondered = Verification(verifier, 0.7)
+    cache = opened(tmp_path, pondered, None, calibrated_for(pondered))
+    await keep(cache)
+    leaving = asyncio.create_task(cache.look_up(question(ASKED), TARGET))
+    await verifier.began.wait()
+    leaving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await leaving
+    verifier.may_end.set()
+
+    assert isinstance(await asyncio.wait_for(cache.look_up(question(ASKED), TARGET), 5), Miss)
+    await cache.close()
