@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import time
 from typing import TypeVar
@@ -21,13 +21,14 @@ from router.cache.embed import Embedder, Vector
 from router.cache.finder import Finder, Found, Question
 from router.cache.flights import PATIENCE_S, Flights
 from router.cache.guard import Guard
-from router.cache.hit import Hit, Miss
+from router.cache.hit import Hit, Miss, Nearest
 from router.cache.key import CacheTarget, key_of
 from router.cache.language import language_of
 from router.cache.lifetime import lifetime_of
 from router.cache.serving import Calibration, shipped_calibration
 from router.cache.store import MOST_BYTES, Entry, NewEntry, Stats, Store
 from router.cache.threshold import Promise
+from router.cache.verify import Verification
 from router.decision import CacheLabel
 from router.errors import CacheUnavailable
 from router.request import ChatRequest, Finished
@@ -64,16 +65,20 @@ class AnswerCache:
         *,
         has_personal_data: HasPersonalData,
         calibration: Callable[[], Calibration] = shipped_calibration,
+        verification: Verification | None = None,
         most_bytes: int = MOST_BYTES,
         now: Callable[[], float] = time,
         patience_s: float = PATIENCE_S,
     ) -> None:
-        """Opens nothing yet."""
+        """Opens nothing yet. With ``verification`` a model is asked too before a paraphrase is served;
+        the calibration must then have been made with it.
+        """
         self._path = path
         self._embedder = embedder
         self._guard = guard
         self._has_personal_data = has_personal_data
         self._calibration = calibration
+        self._verification = verification
         self._most_bytes = most_bytes
         self._now = now
         self._patience_s = patience_s
@@ -109,7 +114,7 @@ class AnswerCache:
         exact = asked.question.key.exact
         leads = await self._flights.lead(exact, self._patience_s)
         try:
-            found = await self._aside(lambda: self._find(asked))
+            found = await self._verified(asked.question, await self._aside(lambda: self._find(asked)))
         except BaseException:
             self._end(exact, leads)
             raise
@@ -146,6 +151,18 @@ class AnswerCache:
         if leads:
             self._flights.end(exact)
 
+    async def _verified(self, question: Question, found: Found) -> Found:
+        """A paraphrase that the model refuses is none. The nearest only: each judgement takes time."""
+        verification, entry = self._verification, found.entry
+        if verification is None or entry is None or found.is_exact:
+            return found
+        refused = await verification.refuses(question.key.text, entry.question)
+        if not refused:
+            return replace(found, passed=(*found.passed, verification.name))
+        self._later(self._count_miss)
+        nearest = Nearest(entry.id, found.similarity, found.threshold, refused)
+        return Found(None, reason=f"a similar one was found: {refused}", nearest=nearest, vector=found.vector)
+
     def _hit(self, found: Found, entry: Entry) -> Hit:
         label = CacheLabel(
             "exact" if found.is_exact else "semantic",
@@ -155,8 +172,12 @@ class AnswerCache:
             found.threshold,
             max(0.0, self._now() - entry.created_at),
         )
-        self._thread.submit(self._note, found, entry)  # after the answer: writing it down can wait
+        self._later(lambda: self._note(found, entry))  # after the answer: writing it down can wait
         return Hit(label, entry.answer, entry.model, entry.cost_usd, found.passed)
+
+    def _later(self, work: Callable[[], None]) -> None:
+        if not self._closed:  # while a model was asked it may have been
+            self._thread.submit(work)
 
     async def _aside(self, work: Callable[[], Result]) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
@@ -260,7 +281,8 @@ class AnswerCache:
             except CacheUnavailable as error:
                 self._trouble = (self._now(), error)
                 raise
-            self._finder = Finder(store, self._embedder, self._guard, self._calibration)
+            version = self._verification.version if self._verification else ""
+            self._finder = Finder(store, self._embedder, self._guard, self._calibration, version)
         return self._finder
 
     def _close(self) -> None:

@@ -48,24 +48,31 @@ class Found:
 
 @dataclass(slots=True)
 class Finder:
+    """``verified_by`` names what is asked about a paraphrase after this, "" where nothing is."""
+
     store: Store
     embedder: Embedder
     guard: Guard
     calibration: Callable[[], Calibration]
+    verified_by: str = ""
     _partitions: OrderedDict[bytes, Vectors] = field(default_factory=OrderedDict)
     _seen_change: int = -1
     _promise: Promise | None = None
 
     @property
     def rules(self) -> str:
-        return rules_id(self.embedder.id, self.guard.version)
+        return rules_id(self.embedder.id, self._comparing)
+
+    @property
+    def _comparing(self) -> str:
+        return " / ".join(filter(None, (self.guard.version, self.verified_by)))
 
     def promise(self) -> Promise:
         """Computed when first asked for and after every reject, here or by another program."""
         self._notice_others()
         if self._promise is None:
             own = self.store.verdicts(self.rules)
-            self._promise = promise_for(self.calibration(), self.embedder.id, self.guard.version, own)
+            self._promise = promise_for(self.calibration(), self.embedder.id, self._comparing, own)
         return self._promise
 
     def find(self, question: Question) -> Found:
