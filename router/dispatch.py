@@ -162,7 +162,7 @@ class Dispatch:
             return Decision("local", self._local.model, ("Every answer is to come from this machine.",))
         if self._elsewhere is None:
             self._elsewhere = self._open_elsewhere()
-        return await self._elsewhere.chooser.choose(request, turn)
+        return await self._chooser.choose(request, turn)
 
     async def _answered(self, call: Call) -> AsyncGenerator[Event, None]:
         call.decision = await self.decide(call.request, call.turn)
@@ -188,7 +188,7 @@ class Dispatch:
                 else:
                     return
             assert gate
-            if opinion := await self._elsewhere_chooser.second_opinion(call, gate):
+            if opinion := await self._chooser.second_opinion(call, gate):
                 for shown in gate.reconsidered(opinion):
                     yield shown
                 if not opinion.is_low:
@@ -214,17 +214,17 @@ class Dispatch:
     def _gate(self, call: Call) -> Gate | None:
         if self._elsewhere is None or not _in_question(call.turn):
             return None
-        return self._elsewhere.chooser.gate(call)
+        return self._chooser.gate(call)
 
     @property
-    def _elsewhere_chooser(self) -> Chooser:
+    def _chooser(self) -> Chooser:
         assert self._elsewhere
         return self._elsewhere.chooser
 
     def _may_hand_off(self, call: Call) -> bool:
         if self._elsewhere is None or not _in_question(call.turn) or call.hand_offs:
             return False
-        return self._elsewhere.chooser.may_leave(call)
+        return self._chooser.may_leave(call)
 
     # -- elsewhere
 
