@@ -45,7 +45,6 @@ WHAT_COMES: dict[str, type[RouterError]] = {
     "stall": CloudTimeout,
     "malformed": CloudMalformed,
     "oversized": CloudMalformed,
-    "endless": CloudTimeout,
     "html": CloudMalformed,
     "redirect": CloudError,
 }
@@ -63,9 +62,18 @@ async def test_each_fault_ends_in_its_error() -> None:
 
 
 def test_every_fault_is_tried_and_explained() -> None:
-    assert {*WHAT_COMES, "lies"} == set(KINDS)
+    assert {*WHAT_COMES, "lies", "endless"} == set(KINDS)
     named = {name.partition(":")[0] for name in MEANINGS} | {"400", "401", "403", "404", "408"}
     assert {kind for kind in KINDS if not kind.isdecimal()} <= named
+
+
+async def test_an_endless_answer_is_ended_at_its_limit() -> None:
+    async with running(fault="endless") as here:
+        events, error = await events_of(here.client())
+        await here.empty()
+    assert error is None
+    assert isinstance(events[-1], Finished)
+    assert events[-1].finish_reason == "length"
 
 
 @pytest.mark.parametrize("kind", ["cut:5", "stall:5", "malformed:5"])
